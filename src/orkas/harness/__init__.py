@@ -1,0 +1,1 @@
+"""The harness floor: one request becomes a reliable sequence of actions."""

@@ -1,0 +1,1 @@
+"""The ground floor: values, files, processes and sockets. Knows no model and no session."""

@@ -1,0 +1,84 @@
+"""Every error we raise, on one screen.
+
+OrkasError                   one plain sentence; ``hint`` says what to do next
+├── UsageError               the caller asked for something that cannot be (exit status 2)
+├── ProviderError            a model request failed; carries its class, HTTP status and waiting time
+├── StorageError             something could not be saved or read (disk full, read-only home)
+│   ├── SessionLocked        another process writes the session
+│   ├── SessionMissing       there is no such session
+│   └── SessionUnreadable    the file is there and cannot be read; never replaced by a fresh one
+├── PolicyError              refused by policy (exit status 4)
+└── ToolFailed               the tool ran and could not do it: told to the model, the turn goes on
+"""
+
+from __future__ import annotations
+
+from orkas.infra.events import ErrorClass
+
+__all__ = [
+    "OrkasError", "PolicyError", "ProviderError", "SessionLocked", "SessionMissing", "SessionUnreadable",
+    "StorageError", "ToolFailed", "UsageError", "exit_status",
+]  # fmt: skip
+
+
+class OrkasError(Exception):
+    """Base of all our errors. ``str(error)`` is one plain sentence."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(OrkasError):
+    pass
+
+
+class ProviderError(OrkasError):
+    """A model request failed.
+
+    ``class_`` decides what happens next, ``status`` is the HTTP status (None: no answer), ``wait_s`` the seconds the
+    vendor asked to wait (None: it did not say).
+    """
+
+    def __init__(
+        self, message: str, *, class_: ErrorClass, status: int | None = None, wait_s: float | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.class_: ErrorClass = class_
+        self.status = status
+        self.wait_s = wait_s
+
+
+class StorageError(OrkasError):
+    pass
+
+
+class SessionLocked(StorageError):
+    def __init__(self, name: str, owner: str) -> None:
+        super().__init__(
+            f"session {name!r} is open in another process ({owner})",
+            hint="close it there, or use another session name",
+        )
+        self.owner = owner
+
+
+class SessionMissing(StorageError):
+    pass
+
+
+class SessionUnreadable(StorageError):
+    pass
+
+
+class PolicyError(OrkasError):
+    pass
+
+
+class ToolFailed(OrkasError):
+    pass
+
+
+def exit_status(class_: ErrorClass | None) -> int:
+    """Exit status of a turn that failed with this class: 3 without usable credentials, else 1."""
+    return 3 if class_ == "auth" else 1

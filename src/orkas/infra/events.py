@@ -1,0 +1,143 @@
+"""Everything a run can tell its caller, as one closed union.
+
+An event is a fact about the past: made of plain data, the same in Python, on the wire and in a test.
+The last event of every run is exactly one ``Done``; nothing follows it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from orkas.infra.messages import Usage
+
+__all__ = [
+    "Compaction", "Done", "ErrorClass", "ErrorInfo", "Event", "Notice", "Outcome", "Retry", "TextDelta",
+    "ThinkingDelta", "ToolCount", "ToolEnd", "ToolProgress", "ToolStart", "decode", "encode",
+]  # fmt: skip
+
+Outcome: TypeAlias = Literal["completed", "aborted", "failed"]
+ErrorClass: TypeAlias = Literal[
+    "rate_limit", "overloaded", "timeout", "connection", "server", "auth", "quota", "invalid_request", "not_found",
+    "content_filter", "context_overflow", "storage", "internal",
+]  # fmt: skip
+
+
+def _snake(name: str) -> str:
+    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+
+
+class _Event(msgspec.Struct, tag_field="type", tag=_snake):
+    seq: int
+    """Position in the run, from 0, without gaps: a reader that reconnects asks for ``seq > n``."""
+
+    @property
+    def type(self) -> str:
+        """The event's name on the wire: ``text_delta``, ``tool_start``, …"""
+        return _TAGS[type(self)]
+
+
+class TextDelta(_Event):
+    """A piece of the answer, as it arrives."""
+
+    text: str
+
+
+class ThinkingDelta(_Event):
+    """A piece of the model's visible reasoning. Never part of ``Done.text``."""
+
+    text: str
+
+
+class ToolStart(_Event):
+    """A call is about to run. The assistant message that holds it is already durable."""
+
+    id: str
+    name: str
+    input: dict[str, Any] | None
+
+
+class ToolProgress(_Event):
+    """A running tool is alive and says so."""
+
+    id: str
+    text: str
+
+
+class ToolEnd(_Event):
+    """A call has its result, and the result is already durable."""
+
+    id: str
+    name: str
+    result: str
+    is_error: bool = False
+
+
+class Compaction(_Event):
+    """Older messages were replaced by a summary. Sizes in estimated tokens."""
+
+    tokens_before: int
+    tokens_after: int
+
+
+class Retry(_Event):
+    """A request failed and will be made again after ``wait_s`` seconds."""
+
+    attempt: int
+    reason: str
+    wait_s: float
+    discard: int = 0
+    """Characters of already told text that are taken back."""
+
+
+class Notice(_Event):
+    """Something the user must know that does not end the turn: a failed save, a clipped result."""
+
+    level: Literal["info", "warning", "error"]
+    text: str
+
+
+class ToolCount(msgspec.Struct):
+    calls: int = 0
+    errors: int = 0
+
+
+class ErrorInfo(msgspec.Struct, rename={"class_": "class"}):
+    """What ended a failed turn. ``status``: the HTTP status where there was one."""
+
+    class_: ErrorClass
+    message: str
+    status: int | None = None
+
+
+class Done(_Event):
+    """The end of the turn, exactly once. ``text``: visible text of the last assistant message of the turn."""
+
+    outcome: Outcome
+    text: str
+    stop_reason: str
+    model: str
+    session: str
+    rounds: int
+    usage: Usage
+    tools: dict[str, ToolCount]
+    error: ErrorInfo | None = None
+
+
+Event: TypeAlias = (
+    TextDelta | ThinkingDelta | ToolStart | ToolProgress | ToolEnd | Compaction | Retry | Notice | Done
+)
+_TAGS: dict[type, str] = {t: _snake(t.__name__) for t in Event.__args__}  # type: ignore[attr-defined]
+
+_encoder = msgspec.json.Encoder()
+decode = msgspec.json.Decoder(Event).decode
+
+
+def encode(event: Event) -> bytes:
+    """One event as one line of JSON (without the newline). ``usage`` of ``done`` names every figure, null included."""
+    if isinstance(event, Done):
+        plain = msgspec.to_builtins(event)
+        plain["usage"] = {name: getattr(event.usage, name) for name in Usage.__struct_fields__}
+        return _encoder.encode(plain)
+    return _encoder.encode(event)

@@ -1,0 +1,1 @@
+"""The product floor: what a person sees."""

@@ -1,0 +1,1 @@
+"""The provider floor: many vendors, one interface. Every vendor quirk ends here."""

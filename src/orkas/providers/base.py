@@ -1,0 +1,193 @@
+"""One interface for every model: what goes in, what comes out, and how a vendor's bytes become it.
+
+A *dialect* is two pure halves: ``Dialect.request`` turns params into one HTTP request, ``Dialect.reader`` gives a
+``Reader`` that turns body bytes, cut anywhere, into parts and at the end one message. Neither opens a socket:
+``providers.http`` joins a dialect, a vendor row and the transport into an ``LLMProvider``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from orkas.infra.messages import AssistantMessage, Message
+
+__all__ = [
+    "CompletionParams", "Completion", "Dialect", "LLMProvider", "ModelInfo", "Part", "Reader", "Request", "TextPart",
+    "ThinkingPart", "ToolDef",
+]  # fmt: skip
+
+ThinkingLevel: TypeAlias = Literal["off", "low", "medium", "high"]
+
+
+class ToolDef(msgspec.Struct, frozen=True):
+    """A tool as the model sees it. ``parameters``: a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What we know of one model. Sizes in tokens; None: unknown."""
+
+    context_window: int | None = None
+    max_output: int | None = None
+    images: bool = True
+    small: bool = False
+    """A small local model: short prompt, few tools, one step at a time, repeated calls are cut short."""
+
+
+@dataclass(slots=True)
+class CompletionParams:
+    """One model request. ``messages`` must be paired; the provider converts, it does not repair."""
+
+    model: str
+    """The model id without the vendor."""
+    messages: Sequence[Message]
+    system: str = ""
+    tools: Sequence[ToolDef] = ()
+    tool_choice: Literal["auto", "none"] = "auto"
+    max_output: int | None = None
+    thinking: ThinkingLevel | None = None
+    """None: the vendor's default."""
+    session_id: str | None = None
+    """For vendors with a prompt-cache key."""
+    media: Any = None
+    """``(file: str) -> bytes``: reads an image that lies in a file beside the session."""
+
+
+class TextPart(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ThinkingPart(msgspec.Struct, frozen=True):
+    text: str
+
+
+Part: TypeAlias = TextPart | ThinkingPart
+
+
+class Request(msgspec.Struct):
+    """One HTTP request, complete but for the transport. ``headers`` hold the secrets."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Reader(Protocol):
+    """Reads one response body. Any cutting of the bytes gives the same parts joined and the same message."""
+
+    done: bool
+    """The end marker was seen: nothing that follows matters."""
+
+    def feed(self, data: bytes) -> list[Part]:
+        """Take the bytes of one network read.
+
+        Raises:
+            ProviderError: the stream carried an error.
+        """
+        ...
+
+    def close(self) -> AssistantMessage:
+        """The body has ended: the whole message.
+
+        Raises:
+            ProviderError: class ``connection`` when the end marker never came.
+        """
+        ...
+
+
+class Dialect(Protocol):
+    """One wire protocol. Stateless but for bytes of messages it has encoded before."""
+
+    api: str
+    """Its name in provenance and records: ``anthropic_messages``, ``openai_chat``."""
+
+    def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request: ...
+
+    def reader(self, *, model: str) -> Reader:
+        """A fresh reader. ``model``: ``vendor/model``, stamped on the message."""
+        ...
+
+
+class Completion(Protocol):
+    """A reply under way. Iterate it (one list of parts per network read) to its end, then read ``message``."""
+
+    def __aiter__(self) -> AsyncIterator[list[Part]]: ...
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The whole reply, after iteration ended. Its calls have arguments None where they did not parse."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AuthStatus:
+    """What ``validate_auth`` found. ``ok`` None: could not be told (no network)."""
+
+    ok: bool | None
+    message: str = ""
+
+
+class LLMProvider(Protocol):
+    """What the runner knows of a vendor; nothing else."""
+
+    id: str
+    """The vendor's name, the part of a model string before the slash."""
+    api: str
+    """The wire dialect's name."""
+
+    def info(self, model: str) -> ModelInfo: ...
+
+    def request(self, params: CompletionParams) -> Request:
+        """The request that ``stream`` would send; nothing is sent."""
+        ...
+
+    def stream(self, params: CompletionParams) -> AbstractAsyncContextManager[Completion]:
+        """Open the reply. The connection is owned by the ``async with`` block and closed on every way out.
+
+        Raises:
+            ProviderError: on opening or while iterating.
+        """
+        ...
+
+    async def complete(self, params: CompletionParams) -> AssistantMessage:
+        """``stream``, drained."""
+        ...
+
+    async def validate_auth(self) -> AuthStatus: ...
+
+    async def aclose(self) -> None:
+        """Give back connections. The provider may be used again."""
+        ...
+
+
+@dataclass(slots=True)
+class Kept:
+    """Bytes of messages by identity, so that a message is encoded once per dialect.
+
+    Messages are immutable, so the bytes stay true; messages that left the history are forgotten.
+    """
+
+    _bytes: dict[int, tuple[Message, bytes]] = field(default_factory=dict)
+
+    def get(self, message: Message) -> bytes | None:
+        found = self._bytes.get(id(message))
+        return found[1] if found is not None else None
+
+    def put(self, message: Message, data: bytes) -> bytes:
+        self._bytes[id(message)] = (message, data)
+        return data
+
+    def prune(self, messages: Sequence[Message]) -> None:
+        """Forget what is not in ``messages``, once that is most of what is kept."""
+        if len(self._bytes) > 2 * len(messages) + 64:
+            alive = {id(m) for m in messages}
+            self._bytes = {k: v for k, v in self._bytes.items() if k in alive}
