@@ -1,0 +1,218 @@
+"""The agent: the only place that wires provider, session, tools and policy together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from orkas.harness.policy import Policy
+from orkas.harness.prompt import system_prompt
+from orkas.harness.runner import MAX_ROUNDS, Setup, Turn
+from orkas.harness.session import Session
+from orkas.harness.tool import FunctionTool, Tool, ToolContext
+from orkas.infra.abort import Abort
+from orkas.infra.errors import UsageError
+from orkas.infra.events import Done, Event
+from orkas.infra.messages import Image, user_message
+from orkas.providers.base import LLMProvider, ThinkingLevel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Agent", "builtins"]
+
+Approve = Literal["ask", "edits", "all", "none"]
+
+
+def builtins() -> list[Tool]:
+    """The built-in tools: read_file, write_file, edit_file, list_files, search_files, shell."""
+    from orkas.tools import builtins as make
+
+    return make()
+
+
+class Agent:
+    """One conversation with one model and its tools.
+
+    ``model``: a model string (``vendor/model`` or a bare name), a provider object, or None to take what is found:
+    a key in the environment, a local server, the installed local model, the offline demo.
+    ``tools``: tools or plain functions; omitted: the built-in ones; ``[]``: none.
+    ``session``: omitted: the conversation lives in memory.
+    ``cwd``: the folder the tools work in and may not leave; omitted: the current one.
+
+    Raises:
+        UsageError: the model string names no known vendor, a tool cannot be offered, or ``cwd`` is no folder.
+    """
+
+    def __init__(
+        self,
+        model: str | LLMProvider | None = None,
+        *,
+        tools: Iterable[Tool | Callable[..., Any]] | None = None,
+        session: Session | None = None,
+        system: str = "",
+        cwd: str | os.PathLike[str] | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        approve: Approve = "all",
+        thinking: ThinkingLevel | None = None,
+        max_rounds: int = MAX_ROUNDS,
+        max_output: int | None = None,
+    ) -> None:
+        if max_rounds < 1:
+            raise UsageError("max_rounds must be at least 1")
+        self.session = session if session is not None else Session()
+        self.cwd = _folder(cwd)
+        self._tools = _by_name(tools)
+        self._system = system
+        self._policy = Policy(approve)
+        self._thinking: ThinkingLevel | None = thinking
+        self._max_rounds = max_rounds
+        self._max_output = max_output
+        self._base_url, self._api_key = base_url, api_key
+        self._provider: LLMProvider | None = None
+        self._model = ""
+        self._running: tuple[asyncio.AbstractEventLoop, Abort] | None = None
+        self._lock = threading.Lock()
+        if model is not None:
+            self.use(model)
+
+    @property
+    def model(self) -> str:
+        """``vendor/model`` in use; empty until one was chosen."""
+        return f"{self._provider.id}/{self._model}" if self._provider else ""
+
+    @property
+    def tools(self) -> list[Tool]:
+        return list(self._tools.values())
+
+    def use(self, model: str | LLMProvider) -> None:
+        """Take another model from the next turn on; the conversation goes on.
+
+        Raises:
+            UsageError: unknown vendor, or an endpoint is missing.
+        """
+        if isinstance(model, str):
+            from orkas.providers.registry import resolve
+
+            self._provider, self._model = resolve(model, base_url=self._base_url, api_key=self._api_key)
+        else:
+            self._provider, self._model = model, getattr(model, "model", "model")
+
+    async def stream(self, prompt: str, images: Sequence[Image | str | os.PathLike[str]] = ()) -> AsyncGenerator[Event, None]:
+        """One turn, told as events; the last is ``done``. Paths of images are read and checked first.
+
+        Raises:
+            UsageError: a turn is already running, or an image cannot be used. Nothing was sent or stored.
+        """
+        from orkas.harness.images import load_image
+
+        message = user_message(prompt, [self.session.store_image(load_image(i)) for i in images])
+        abort = self._begin()
+        try:
+            turn = Turn(await self._setup(abort))
+            async with aclosing(turn.run(message)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._running = None
+
+    async def run(self, prompt: str, images: Sequence[Image | str | os.PathLike[str]] = ()) -> Done:
+        """``stream``, drained: the ``done`` event."""
+        async with aclosing(self.stream(prompt, images)) as events:
+            async for event in events:
+                if isinstance(event, Done):
+                    return event
+        raise AssertionError("a turn ends with done")
+
+    def run_sync(self, prompt: str, images: Sequence[Image | str | os.PathLike[str]] = ()) -> Done:
+        """``run`` for programs without an event loop.
+
+        Raises:
+            UsageError: called inside a running event loop; use ``await agent.run(...)`` there.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise UsageError("run_sync was called inside a running event loop", hint="use `await agent.run(…)` there")
+
+        async def whole() -> Done:
+            try:
+                return await self.run(prompt, images)
+            finally:
+                await self.aclose()
+
+        return asyncio.run(whole())
+
+    def stop(self) -> None:
+        """End the running turn within a second; from any task or thread. Without a running turn: nothing."""
+        with self._lock:
+            running = self._running
+        if running is not None:
+            loop, abort = running
+            loop.call_soon_threadsafe(abort.fire)
+
+    async def aclose(self) -> None:
+        """Give back network connections. The agent and its session can still be used."""
+        if self._provider is not None:
+            await self._provider.aclose()
+
+    async def __aenter__(self) -> Agent:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _begin(self) -> Abort:
+        with self._lock:
+            if self._running is not None:
+                raise UsageError("a turn is already running in this agent", hint="wait for its `done`, or call stop()")
+            abort = Abort()
+            self._running = (asyncio.get_running_loop(), abort)
+            return abort
+
+    async def _setup(self, abort: Abort) -> Setup:
+        if self._provider is None:
+            from orkas.providers.discovery import choose
+
+            self.use((await asyncio.to_thread(choose)).model)
+        assert self._provider is not None
+        info = self._provider.info(self._model)
+        return Setup(
+            provider=self._provider,
+            model=self._model,
+            session=self.session,
+            tools=self._tools,
+            policy=self._policy,
+            context=ToolContext(self.cwd, abort, files=self.session.files),
+            system=system_prompt(self.cwd, self._tools, extra=self._system, small=info.small),
+            thinking=self._thinking,
+            max_output=self._max_output,
+            max_rounds=self._max_rounds,
+        )
+
+
+def _folder(cwd: str | os.PathLike[str] | None) -> Path:
+    path = Path(cwd) if cwd is not None else Path.cwd()
+    if not path.is_dir():
+        raise UsageError(f"{str(path)!r} is not a folder", hint="give an existing folder to work in")
+    return path.resolve()
+
+
+def _by_name(tools: Iterable[Tool | Callable[..., Any]] | None) -> dict[str, Tool]:
+    if tools is None:
+        tools = builtins()
+    named: dict[str, Tool] = {}
+    for given in tools:
+        one = given if hasattr(given, "parameters") and hasattr(given, "run") else FunctionTool(given)  # type: ignore[arg-type]
+        if one.name in named:
+            raise UsageError(f"two tools are called {one.name!r}", hint="give one of them another name")
+        named[one.name] = one  # type: ignore[assignment]
+    return named

@@ -1,0 +1,108 @@
+"""One tool call, from the model's wish to a result. Whatever goes wrong becomes a result for the model."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from orkas.harness.policy import Policy
+from orkas.harness.tool import Tool, ToolContext, ToolResult
+from orkas.infra.abort import Aborted
+from orkas.infra.errors import OrkasError
+from orkas.infra.messages import ToolCall, well_formed
+
+__all__ = ["STOP_GRACE", "execute"]
+
+_log = logging.getLogger("orkas.tools")
+
+STOP_GRACE = 0.5
+"""Seconds a stopped tool gets to clean up before the turn goes on without it; the bound for Stop is one second."""
+
+
+async def execute(
+    call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext
+) -> AsyncGenerator[str | ToolResult, None]:
+    """Run one call: its progress as strings, then exactly one ``ToolResult``. Never raises for what the tool does.
+
+    Raises:
+        Aborted: Stop was pressed; the tool was told and given ``STOP_GRACE`` seconds, then left behind.
+    """
+    loop = asyncio.get_running_loop()
+    said: list[str] = []
+    tick = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not tick.done():
+            tick.set_result(None)
+
+    def progress(text: str) -> None:
+        said.append(text)
+        loop.call_soon_threadsafe(wake)  # a synchronous tool reports from its own thread
+
+    work = loop.create_task(_attempt(call, tools, policy, replace(context, progress=progress)))
+    work.add_done_callback(wake)
+    forget = context.abort.on_fire(wake)
+    try:
+        while not work.done() and not context.abort.fired:
+            await tick
+            tick = loop.create_future()
+            while said:
+                yield said.pop(0)
+        if not work.done():
+            await asyncio.wait({work}, timeout=STOP_GRACE)
+        if not work.done():
+            raise Aborted(context.abort.reason)
+        yield work.result()
+    finally:
+        forget()
+        work.add_done_callback(_look)
+        work.cancel()
+
+
+async def _attempt(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext) -> ToolResult:
+    if call.arguments is None:
+        return _failure("The arguments are not one complete JSON object, so the tool was not run. Call it again.")
+    tool = tools.get(call.name) or tools.get(call.name.strip())
+    if tool is None:
+        return _failure(f"There is no tool {call.name!r}. {_offer(tools)}")
+    missing = [name for name in tool.parameters.get("required", ()) if name not in call.arguments]
+    if missing:
+        return _failure(f"Missing arguments: {', '.join(missing)}. The tool was not run.")
+    verdict = policy.decide(tool, call.arguments, context)
+    if verdict.verdict != "allow":
+        return _failure(f"Refused by policy, not run: {'; '.join(verdict.reasons)}")
+    try:
+        with context.abort.guard():
+            result = await tool.run(call.arguments, context)
+    except OrkasError as error:
+        return _failure(f"{error.message} {error.hint}".strip())
+    except (Aborted, asyncio.CancelledError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a tool is foreign code: its failure is news for the model
+        _log.warning("tool %s failed", call.name, exc_info=True)
+        return _failure(f"{type(error).__name__}: {error}")
+    return _tidy(result)
+
+
+def _tidy(result: ToolResult | str | Any) -> ToolResult:
+    if not isinstance(result, ToolResult):
+        result = ToolResult(str(result))
+    result.text = well_formed(result.text) or ("(an image)" if result.images else "(no output)")
+    return result
+
+
+def _look(task: asyncio.Future[Any]) -> None:
+    """Take the outcome of a task nobody waits for any more, so that asyncio does not complain of it."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _failure(text: str) -> ToolResult:
+    return ToolResult(text, is_error=True)
+
+
+def _offer(tools: Mapping[str, Tool]) -> str:
+    return f"Available: {', '.join(tools)}." if tools else "No tools are available."

@@ -1,0 +1,322 @@
+"""THE loop: ask the model, tell what it says, run its tools, ask again.
+
+One async generator; ``run`` and ``run_sync`` drain it, there is no second path. Promises:
+- a message is durable before the event that announces it, and before the next request;
+- every call gets exactly one result, in declared order, on every way out;
+- ``Done`` comes exactly once, last; a caller that leaves early leaves a valid session behind.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from orkas.harness import pairing
+from orkas.harness.execute import execute
+from orkas.harness.policy import Policy
+from orkas.harness.session import Session
+from orkas.harness.tool import Tool, ToolContext, ToolResult
+from orkas.infra.abort import Aborted
+from orkas.infra.errors import OrkasError, ProviderError, StorageError
+from orkas.infra.events import (
+    Done, ErrorInfo, Event, Outcome, TextDelta, ThinkingDelta, ToolCount, ToolEnd, ToolProgress, ToolStart,
+)  # fmt: skip
+from orkas.infra.messages import (
+    AssistantMessage, Image, StopReason, Text, ToolCall, ToolMessage, Usage, UserMessage, calls_of, new_id, now, text_of,
+    tool_result,
+)  # fmt: skip
+from orkas.providers.base import CompletionParams, LLMProvider, Part, TextPart, ThinkingLevel, ToolDef
+
+__all__ = ["MAX_ROUNDS", "Setup", "Turn"]
+
+_log = logging.getLogger("orkas.runner")
+_canonical = msgspec.json.Encoder(order="sorted").encode
+
+MAX_ROUNDS = 100
+"""Model calls a turn may make by default."""
+MAX_UNUSABLE = 3
+"""Rounds in a row in which no call had usable arguments before the turn is ended."""
+
+INTERRUPTED = "Interrupted: the user stopped the run while this tool was running. Check what it did before repeating."
+NOT_STARTED = "Interrupted: the run was stopped before this tool was started. It did nothing."
+REPEATED = "You already have this result. Answer the user now."
+
+
+@dataclass(slots=True)
+class Setup:
+    """What a turn stands on, wired by the agent."""
+
+    provider: LLMProvider
+    model: str
+    """The model id without the vendor."""
+    session: Session
+    tools: Mapping[str, Tool]
+    policy: Policy
+    context: ToolContext
+    system: str = ""
+    thinking: ThinkingLevel | None = None
+    max_output: int | None = None
+    max_rounds: int = MAX_ROUNDS
+
+    @property
+    def full_model(self) -> str:
+        return f"{self.provider.id}/{self.model}"
+
+
+@dataclass(slots=True)
+class Turn:
+    """One request of the user and everything that follows from it. Used once."""
+
+    setup: Setup
+    seq: int = 0
+    rounds: int = 0
+    text: str = ""
+    stop_reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+    tools: dict[str, ToolCount] = field(default_factory=dict)
+    running: str | None = None
+    """Id of the call that runs now."""
+    _definitions: list[ToolDef] = field(default_factory=list)
+    _ids: set[str] | None = None
+    _unusable: int = 0
+    _called: set[bytes] = field(default_factory=set)
+    _answer_now: bool = False
+
+    async def run(self, message: UserMessage) -> AsyncGenerator[Event, None]:
+        """Tell the turn, event by event, to its ``Done``."""
+        outcome: Outcome = "completed"
+        error: ErrorInfo | None = None
+        try:
+            try:
+                await self.setup.session.commit(message)
+                async for event in self._loop():
+                    yield event
+            except Aborted:
+                outcome, self.stop_reason = "aborted", "aborted"
+                async for event in self._close_calls():
+                    yield event
+            except (OrkasError, OSError) as problem:
+                outcome, self.stop_reason, error = "failed", "error", _info(problem)
+                _log.error("turn failed: %s", problem)
+            except Exception as problem:  # a fault of ours ends the turn as an event, not as a caller left hanging
+                outcome, self.stop_reason = "failed", "error"
+                error = ErrorInfo("internal", f"{type(problem).__name__}: {problem}")
+                _log.exception("internal fault")
+        finally:
+            self._leave_paired()
+        yield Done(
+            self.seq, outcome, self.text, self.stop_reason, self.setup.full_model, self.setup.session.id, self.rounds,
+            self.usage, self.tools, error,
+        )  # fmt: skip
+
+    async def _loop(self) -> AsyncGenerator[Event, None]:
+        while True:
+            self.rounds += 1
+            async for event in self._ask():
+                yield event
+            reply = self.setup.session.messages[-1]
+            calls = calls_of(reply)
+            async for event in self._act(calls):
+                yield event
+            if not calls and self.stop_reason != "pause":
+                return
+            if ending := self._ending(calls):
+                async for event in self._say(*ending):
+                    yield event
+                return
+
+    async def _ask(self) -> AsyncGenerator[Event, None]:
+        """One model call: its deltas. The message is in the session, durable, when this ends."""
+        setup, abort = self.setup, self.setup.context.abort
+        heard: list[list[Part]] = []
+        reply: AssistantMessage | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                with abort.guard():
+                    completion = await stack.enter_async_context(setup.provider.stream(self._params()))
+                batches = completion.__aiter__()
+                while True:
+                    try:
+                        with abort.guard():
+                            batch = await anext(batches)
+                    except StopAsyncIteration:
+                        break
+                    heard.append(batch)
+                    for part in batch:
+                        seq = self.seq
+                        self.seq = seq + 1
+                        yield TextDelta(seq, part.text) if type(part) is TextPart else ThinkingDelta(seq, part.text)
+                reply = completion.message
+        finally:
+            if reply is None:
+                self._keep_partial(heard)
+        reply = self._with_own_ids(reply)
+        self.text, self.stop_reason = text_of(reply), reply.stop_reason
+        if reply.usage is not None:
+            self.usage = self.usage.plus(reply.usage)
+        await setup.session.commit(reply)
+        _raise_for(reply)
+
+    def _params(self) -> CompletionParams:
+        setup = self.setup
+        messages = setup.session.messages
+        if not pairing.is_paired(messages):
+            messages = pairing.repair(messages).messages
+        if not self._definitions:
+            self._definitions = [ToolDef(t.name, t.description, t.parameters) for t in setup.tools.values()]
+        return CompletionParams(
+            model=setup.model,
+            messages=messages,
+            system=setup.system,
+            tools=self._definitions,
+            tool_choice="none" if self._answer_now else "auto",
+            max_output=setup.max_output,
+            thinking=setup.thinking,
+            session_id=setup.session.id,
+            media=setup.session.media,
+        )
+
+    def _keep_partial(self, heard: list[list[Part]]) -> None:
+        """What the user saw of a reply that did not end is kept, marked as such; it is never taken for an answer."""
+        text = "".join(p.text for batch in heard for p in batch if type(p) is TextPart)
+        self.text = text
+        if text:
+            reason = "aborted" if self.setup.context.abort.fired else "error"
+            with suppress(StorageError):  # kept in memory; the fault that ends the turn is the one to tell
+                self.setup.session.append(self._message(text, reason))
+
+    def _message(self, text: str, reason: StopReason) -> AssistantMessage:
+        """A message written by us in the model's place."""
+        setup = self.setup
+        return AssistantMessage(
+            [Text(text=text)], setup.full_model, setup.provider.api, reason, id=new_id(), ts=now()
+        )  # fmt: skip
+
+    def _with_own_ids(self, reply: AssistantMessage) -> AssistantMessage:
+        """A call whose id is empty or was used before in this session gets an id of its own, from its receipt on."""
+        calls = calls_of(reply)
+        if not calls:
+            return reply
+        if self._ids is None:
+            self._ids = {c.id for m in self.setup.session.messages for c in calls_of(m)}
+        fresh: dict[int, ToolCall] = {}
+        for call in calls:
+            if not call.id or call.id in self._ids:
+                fresh[id(call)] = call = msgspec.structs.replace(call, id=f"call_{new_id()}")
+            self._ids.add(call.id)
+        if not fresh:
+            return reply
+        return msgspec.structs.replace(
+            reply, content=[fresh.get(id(b), b) if type(b) is ToolCall else b for b in reply.content]
+        )
+
+    async def _act(self, calls: list[ToolCall]) -> AsyncGenerator[Event, None]:
+        """Run the calls one after another; images that tools returned follow all results."""
+        session = self.setup.session
+        images: list[UserMessage] = []
+        for call in calls:
+            self.setup.context.abort.check()
+            self.running = call.id
+            yield ToolStart(self._next(), call.id, call.name, call.arguments)
+            result = ToolResult(REPEATED, is_error=True)
+            if not self._repeated(call):
+                async for told in execute(call, self.setup.tools, self.setup.policy, self.setup.context):
+                    if isinstance(told, ToolResult):
+                        result = told
+                    else:
+                        yield ToolProgress(self._next(), call.id, told)
+            message = ToolMessage(
+                call.id, [session.spill(result.text, name=call.name)], result.is_error, id=new_id(), ts=now()
+            )
+            await session.commit(message)
+            self.running = None
+            self._count(call, is_error=result.is_error)
+            images += [_image_message(call, session.store_image(image)) for image in result.images]
+            yield ToolEnd(self._next(), call.id, call.name, text_of(message), result.is_error)
+        if images:
+            await session.commit(*images)
+
+    def _repeated(self, call: ToolCall) -> bool:
+        """Small models repeat a call whose result they have; the second time they are told to answer instead."""
+        if not self.setup.provider.info(self.setup.model).small:
+            return False
+        key = _canonical([call.name, call.arguments])
+        self._answer_now = key in self._called
+        self._called.add(key)
+        return self._answer_now
+
+    def _count(self, call: ToolCall, *, is_error: bool) -> None:
+        count = self.tools.setdefault(call.name, ToolCount())
+        count.calls += 1
+        count.errors += is_error
+
+    def _ending(self, calls: list[ToolCall]) -> tuple[str, StopReason] | None:
+        """Why the turn must end although the model would go on: what to say, and the stop reason."""
+        if self.rounds >= self.setup.max_rounds:
+            return f"Stopped after {self.rounds} rounds, the limit for one turn. Say “continue” to go on.", "max_rounds"
+        self._unusable = self._unusable + 1 if calls and all(c.arguments is None for c in calls) else 0
+        if self._unusable >= MAX_UNUSABLE:
+            return f"Stopped: the model's tool calls could not be read {MAX_UNUSABLE} times in a row.", "loop"
+        return None
+
+    async def _say(self, text: str, reason: StopReason) -> AsyncGenerator[Event, None]:
+        """End the turn with words of our own, as the model's last message."""
+        self.text, self.stop_reason = text, reason
+        await self.setup.session.commit(self._message(text, reason))
+        yield TextDelta(self._next(), text)
+
+    async def _close_calls(self) -> AsyncGenerator[Event, None]:
+        """After Stop: a result for every open call; the one that ran is told to have ended."""
+        try:
+            closed = self._closing_results()
+            await self.setup.session.commit(*closed)
+        except StorageError as problem:
+            _log.error("the interrupted results are not saved yet: %s", problem)
+        for message in closed:
+            if message.tool_call_id == self.running:
+                name = next(c.name for m in reversed(self.setup.session.messages) for c in calls_of(m) if c.id == self.running)
+                self.tools.setdefault(name, ToolCount()).calls += 1
+                self.tools[name].errors += 1
+                yield ToolEnd(self._next(), message.tool_call_id, name, text_of(message), is_error=True)
+
+    def _closing_results(self) -> list[ToolMessage]:
+        return [
+            tool_result(c.id, INTERRUPTED if c.id == self.running else NOT_STARTED, is_error=True, synthetic=True)
+            for c in pairing.open_calls(self.setup.session.messages)
+        ]
+
+    def _leave_paired(self) -> None:
+        """Whoever left, and how: no call stays open. A save that fails is pending in the session and heals on load."""
+        closing = self._closing_results()
+        if closing:
+            with suppress(StorageError):
+                self.setup.session.append(*closing)
+
+    def _next(self) -> int:
+        seq = self.seq
+        self.seq = seq + 1
+        return seq
+
+
+def _raise_for(reply: AssistantMessage) -> None:
+    if reply.stop_reason == "overflow":
+        raise ProviderError("the conversation no longer fits the model's context window", class_="context_overflow")
+    if reply.stop_reason == "error":
+        raise ProviderError("the model ended its reply with an error", class_="server")
+
+
+def _info(problem: Exception) -> ErrorInfo:
+    if isinstance(problem, ProviderError):
+        return ErrorInfo(problem.class_, " ".join(filter(None, (problem.message, problem.hint))), problem.status)
+    if isinstance(problem, OrkasError):
+        text = " ".join(filter(None, (problem.message, problem.hint)))
+        return ErrorInfo("storage" if isinstance(problem, StorageError) else "invalid_request", text)
+    return ErrorInfo("storage", str(problem))
+
+
+def _image_message(call: ToolCall, image: Image) -> UserMessage:
+    return UserMessage([image], id=new_id(), ts=now(), origin="tool_image", tool_call_id=call.id)

@@ -1,0 +1,30 @@
+"""Every test lives in a home of its own, sees no key of the machine, and reaches nothing but loopback."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+"""Data with right answers that is kept outside of the project; tests that need it skip where it is not."""
+
+
+@pytest.fixture(autouse=True)
+def _fenced(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in list(os.environ):
+        upper = name.upper()
+        if upper.endswith(("_API_KEY", "_BASE_URL", "_TOKEN", "_PROXY")) or upper in ("ORKAS_MODEL", "OLLAMA_HOST"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("ORKAS_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1] / "src"))
+    yield
+
+
+@pytest.fixture
+def shared() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip("the data with right answers is not beside this checkout")
+    return SHARED
