@@ -1,0 +1,34 @@
+"""Set up the development environment and run every check: python3 scripts/test.py [pytest arguments]"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from environment import ROOT, environment
+
+
+def main() -> int:
+    programs = environment(".venv-dev", "dev", editable=True)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src")}
+    checks = [
+        ["ruff", "check", "."],
+        ["mypy"],
+        ["lint-imports"],
+        ["coverage", "run", "-m", "pytest", *sys.argv[1:]],
+        ["coverage", "combine", "--quiet"],
+        ["coverage", "report", "--fail-under=80"],
+    ]
+    for check in checks:
+        print("$", " ".join(check), flush=True)
+        status = subprocess.run([str(programs / check[0]), *check[1:]], cwd=ROOT, env=env).returncode
+        if status:
+            print(f"failed: {' '.join(check)}", file=sys.stderr)
+            return status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
