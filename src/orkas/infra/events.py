@@ -6,7 +6,7 @@ The last event of every run is exactly one ``Done``; nothing follows it.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -32,10 +32,8 @@ class _Event(msgspec.Struct, tag_field="type", tag=_snake):
     seq: int
     """Position in the run, from 0, without gaps: a reader that reconnects asks for ``seq > n``."""
 
-    @property
-    def type(self) -> str:
-        """The event's name on the wire: ``text_delta``, ``tool_start``, …"""
-        return _TAGS[type(self)]
+    type: ClassVar[str]
+    """The event's name on the wire: ``text_delta``, ``tool_start``, …"""
 
 
 class TextDelta(_Event):
@@ -128,7 +126,8 @@ class Done(_Event):
 Event: TypeAlias = (
     TextDelta | ThinkingDelta | ToolStart | ToolProgress | ToolEnd | Compaction | Retry | Notice | Done
 )
-_TAGS: dict[type, str] = {t: _snake(t.__name__) for t in Event.__args__}  # type: ignore[attr-defined]
+for _kind in get_args(Event):
+    _kind.type = _snake(_kind.__name__)
 
 _encoder = msgspec.json.Encoder()
 decode = msgspec.json.Decoder(Event).decode
