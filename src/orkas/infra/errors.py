@@ -4,7 +4,7 @@ OrkasError                   one plain sentence; ``hint`` says what to do next
 ├── UsageError               the caller asked for something that cannot be (exit status 2)
 ├── ProviderError            a model request failed; carries its class, HTTP status and waiting time
 ├── StorageError             something could not be saved or read (disk full, read-only home)
-│   ├── SessionLocked        another process writes the session
+│   ├── SessionLocked        somebody else has the session open
 │   ├── SessionMissing       there is no such session
 │   └── SessionUnreadable    the file is there and cannot be read; never replaced by a fresh one
 ├── PolicyError              refused by policy (exit status 4)
@@ -57,7 +57,7 @@ class StorageError(OrkasError):
 class SessionLocked(StorageError):
     def __init__(self, name: str, owner: str) -> None:
         super().__init__(
-            f"session {name!r} is open in another process ({owner})",
+            f"session {name!r} is already open ({owner})",
             hint="close it there, or use another session name",
         )
         self.owner = owner

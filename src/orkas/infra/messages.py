@@ -181,7 +181,8 @@ def to_record(message: Message) -> dict[str, Any]:
 def decode_message(line: bytes | dict[str, Any]) -> Message | None:
     """Read one message record. None when it is a record of another type.
 
-    Unknown blocks become ``Opaque``, unknown fields are ignored, a plain string as content is read as one text.
+    Unknown blocks become ``Opaque``, unknown fields are ignored, a plain string as content is read as one text, a call
+    or result without an id has the empty one.
 
     Raises:
         ValueError: the JSON is broken or the record is no message although it has a role.
@@ -198,13 +199,15 @@ def decode_message(line: bytes | dict[str, Any]) -> Message | None:
         if not isinstance(line.get("type"), str):
             raise ValueError("a record needs a role or a type")
         return None
-    record = scrub(line)
-    content = record.get("content")
+    record = _filled(scrub(line))
+    content = record.get("content", [])
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
         raise ValueError("a message needs its content as a list of blocks")  # noqa: TRY004
     record["content"] = [_tolerant_block(b) for b in content]
+    if record["role"] == "tool":
+        record.setdefault("tool_call_id", "")
     try:
         return msgspec.convert(record, Message)
     except msgspec.ValidationError as error:
@@ -217,10 +220,22 @@ def _loads(line: bytes) -> Any:
     return json.loads(line.decode("utf-8"))
 
 
+def _filled(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields that hold something, ids as text: ``null`` means what leaving the field out means."""
+    filled = {name: value for name, value in fields.items() if value is not None}
+    for name in ("id", "tool_call_id"):
+        if isinstance(filled.get(name), int):
+            filled[name] = str(filled[name])
+    return filled
+
+
 def _tolerant_block(block: Any) -> Any:
     """A block we can read as it is; anything else wrapped as ``opaque``."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind in _KNOWN:
+        block = _filled(block)
+        if kind == "tool_call":
+            block = {"id": "", "arguments": None, **block}
         try:
             msgspec.convert(block, _KNOWN[kind])
         except msgspec.ValidationError as error:

@@ -1,0 +1,110 @@
+"""The files beside a session: whole results whose preview is in the history, and pictures.
+
+Named by content, so the same bytes are stored once and a name never changes its meaning.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from orkas.harness.store import SPILL_CAP, clip
+from orkas.infra import files
+from orkas.infra.errors import StorageError
+from orkas.infra.messages import Image, Text, well_formed
+
+__all__ = ["IMAGE_CAP", "Attachments"]
+
+IMAGE_CAP = 32 * 1024
+"""A picture with more base64 than this, in characters, moves from its record into a file."""
+_SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+_LOST = "the rest was not kept"
+
+
+class Attachments:
+    """The folder ``<id>.files``. ``folder`` None: an in-memory session, which keeps pictures inline and no spills."""
+
+    def __init__(self, folder: Path | None, ops: files.Ops = files.OPS) -> None:
+        self.folder = folder
+        self._ops = ops
+        self._waiting: dict[str, bytes] = {}
+
+    def flush(self) -> None:
+        """Write what waits; durable when it returns. Records that name these files are written afterwards.
+
+        Raises:
+            StorageError: some still wait.
+        """
+        for name in list(self._waiting):
+            self._write(name, self._waiting[name])
+            del self._waiting[name]
+
+    def read(self, file: str) -> bytes:
+        """The bytes of one file.
+
+        Raises:
+            StorageError: the session has no such file, or the name leads out of its folder.
+        """
+        if file in self._waiting:
+            return self._waiting[file]
+        missing = StorageError(f"the session has no file {file!r}", hint="it may have been removed by hand")
+        if self.folder is None or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", file):
+            raise missing
+        path = self.folder / file
+        try:
+            if path.resolve().parent != self.folder.resolve():
+                raise missing
+            return path.read_bytes()
+        except (OSError, ValueError):
+            raise missing from None
+
+    def spill(self, text: str, name: str) -> Text:
+        """The text as a block, saved at once when it is long; when that fails the preview says so."""
+        block = self.shorten(text, name)
+        try:
+            self.flush()
+        except StorageError as error:
+            self._waiting.pop(block.file or "", None)
+            return Text(text=clip(well_formed(text), f"the rest could not be saved ({error})"))
+        return block
+
+    def shorten(self, text: str, name: str, *, cap: int = SPILL_CAP) -> Text:
+        """The text as a block; above ``cap`` characters a preview, the whole waiting for ``flush``."""
+        text = well_formed(text)
+        if len(text) <= cap:
+            return Text(text=text)
+        if self.folder is None:
+            return Text(text=clip(text, _LOST))
+        data = text.encode()
+        stem = re.sub(r"[^A-Za-z0-9_-]", "_", name).lstrip("_-")[:40] or "result"
+        file = f"{stem}-{hashlib.sha256(data).hexdigest()[:32]}.txt"
+        self._waiting[file] = data
+        where = f"the whole ({len(data):,} bytes) is kept as {file} among the files of this session"
+        return Text(text=clip(text, where), file=file, bytes=len(data))
+
+    def store_image(self, image: Image) -> Image:
+        """The picture, its bytes waiting for ``flush`` when there are many of them."""
+        if self.folder is None or image.data is None or len(image.data) <= IMAGE_CAP:
+            return image
+        try:
+            data = base64.b64decode(image.data, validate=True)
+        except (binascii.Error, ValueError):
+            return image
+        suffix = _SUFFIXES.get(image.media_type, "bin")
+        file = f"image-{hashlib.sha256(data).hexdigest()}.{suffix}"
+        self._waiting[file] = data
+        return replace(image, data=None, file=file)
+
+    def _write(self, name: str, data: bytes) -> None:
+        assert self.folder is not None
+        path = self.folder / name
+        with suppress(OSError):
+            if path.stat().st_size == len(data):  # named by its content and always written as a whole
+                return
+        files.replace(path, data, ops=self._ops)

@@ -1,0 +1,204 @@
+"""What one append will add to a history: checked and complete before any of it is added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from orkas.harness.attachments import Attachments
+from orkas.harness.pairing import fresh_id, interrupted, is_tool_image
+from orkas.harness.store import LINE_CAP, SPILL_CAP
+from orkas.infra.errors import StorageError
+from orkas.infra.messages import (
+    AssistantMessage,
+    Block,
+    Image,
+    Message,
+    Text,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    calls_of,
+    new_id,
+)  # fmt: skip
+
+__all__ = ["Draft", "Round", "place_result"]
+
+_LONG_TEXT = 1_000_000
+"""Characters of one spoken text that a record holds; a longer one (half a megabyte of tokens) is previewed too."""
+
+
+@dataclass(slots=True)
+class _Call:
+    call: ToolCall
+    given: str
+    """The id the caller knows it by."""
+    open: bool = True
+
+
+@dataclass(slots=True)
+class Round:
+    """The newest group of calls, and the ids that are taken."""
+
+    calls: list[_Call] = field(default_factory=list)
+    call_ids: set[str] = field(default_factory=set)
+    record_ids: set[str] = field(default_factory=set)
+
+    @classmethod
+    def after(cls, messages: Sequence[Message]) -> Round:
+        """The state behind a paired history: no call is open."""
+        made = cls(record_ids={m.id for m in messages})
+        for m in messages:
+            if type(m) is AssistantMessage and (calls := calls_of(m)):
+                made.calls = [_Call(c, c.id, open=False) for c in calls]
+                made.call_ids.update([c.id for c in calls])
+        return made
+
+    def copy(self) -> Round:
+        """Calls of its own, the same sets of ids: they are long and only grow."""
+        return Round([_Call(c.call, c.given, c.open) for c in self.calls], self.call_ids, self.record_ids)
+
+
+class Draft:
+    """Collects messages for one append. ``messages``: all that will be stored; ``given``: those the caller gave."""
+
+    def __init__(self, round: Round, attachments: Attachments) -> None:
+        self.round = round.copy()
+        self.messages: list[Message] = []
+        self.given: list[Message] = []
+        self._attachments = attachments
+        self._new_call_ids: list[str] = []
+        self._new_record_ids: list[str] = []
+
+    def undo(self) -> None:
+        """Forget the draft: the ids it took are free again."""
+        self.round.call_ids.difference_update(self._new_call_ids)
+        self.round.record_ids.difference_update(self._new_record_ids)
+
+    def add(self, message: Message) -> None:
+        """Take one message in.
+
+        Raises:
+            ValueError: a result that answers no open call.
+        """
+        if isinstance(message, ToolMessage):
+            message = self._answer(message)
+        elif is_tool_image(message) and (place := self._find(message.tool_call_id)):  # type: ignore[union-attr]
+            message = _named(message, place.call.id)
+        else:
+            self._close_open()
+            if isinstance(message, AssistantMessage):
+                message = self._register(message)
+        message = self._slim(message)
+        if message.id and message.id in self.round.record_ids:
+            message = replace(message, id=new_id())
+        self._put(message)
+        self.given.append(message)
+
+    def check_sizes(self, lines: Sequence[tuple[Message, bytes]]) -> None:
+        """Raise StorageError when a line would be longer than ``LINE_CAP``."""
+        longest = max((len(line) for _, line in lines), default=0)
+        if longest > LINE_CAP:
+            raise StorageError(
+                f"a message of {longest / 1e6:.1f} MB is more than one record of a session may hold",
+                hint="put the material into a file and name the file in the message",
+            )
+
+    def _put(self, message: Message) -> None:
+        if message.id and message.id not in self.round.record_ids:
+            self.round.record_ids.add(message.id)
+            self._new_record_ids.append(message.id)
+        self.messages.append(message)
+
+    def _close_open(self) -> None:
+        for call in self.round.calls:
+            if call.open:
+                call.open = False
+                self._put(interrupted(call.call))
+
+    def _register(self, message: AssistantMessage) -> AssistantMessage:
+        """The message with ids of its own for all calls, which are open from now on."""
+        calls = []
+        for call in calls_of(message):
+            own = call
+            if not call.id or call.id in self.round.call_ids:
+                own = replace(call, id=fresh_id(call.id, self.round.call_ids, len(self.round.call_ids) + 1))
+            self.round.call_ids.add(own.id)
+            self._new_call_ids.append(own.id)
+            calls.append(_Call(own, call.id))
+        if not calls:
+            return message
+        self.round.calls = calls
+        if all(c.call.id == c.given for c in calls):
+            return message
+        owns = iter(calls)
+        return replace(message, content=[next(owns).call if type(b) is ToolCall else b for b in message.content])
+
+    def _answer(self, message: ToolMessage) -> Message:
+        call = self._find(message.tool_call_id, only_open=True)
+        if call is None:
+            raise ValueError(f"no open call {message.tool_call_id!r} for this result")
+        call.open = False
+        return _named(message, call.call.id)
+
+    def _find(self, call_id: str | None, *, only_open: bool = False) -> _Call | None:
+        """The call of this round with that id: by the id we gave it, else by the one the caller knows."""
+        calls = [c for c in self.round.calls if c.open or not only_open]
+        own = next((c for c in calls if c.call.id == call_id), None)
+        return own or next((c for c in calls if c.given == call_id), None)
+
+    def _slim(self, message: Message) -> Message:
+        """The message with large pictures and texts in files; the same object when nothing is large."""
+        cap = SPILL_CAP if type(message) is ToolMessage else _LONG_TEXT
+        texts = [len(b.text) for b in message.content if type(b) is Text]
+        if sum(texts) > cap:
+            cap //= len(texts)
+        content = [self._slim_block(b, cap, message) for b in message.content]
+        if all(new is old for new, old in zip(content, message.content, strict=True)):
+            return message
+        return replace(message, content=content)
+
+    def _slim_block(self, block: Block, cap: int, message: Message) -> Block:
+        if type(block) is Image:
+            return self._attachments.store_image(block)
+        if type(block) is Text and len(block.text) > max(cap, _SHORT):
+            if type(message) is not ToolMessage and self._attachments.folder is None:
+                return block
+            short = self._attachments.shorten(block.text, self._name(message), cap=max(cap, _SHORT))
+            return replace(block, text=short.text, file=block.file or short.file, bytes=block.bytes or short.bytes)
+        return block
+
+    def _name(self, message: Message) -> str:
+        """What a spilled text is called after: the tool, or who spoke."""
+        if not isinstance(message, ToolMessage):
+            return "user" if isinstance(message, UserMessage) else "assistant"
+        return next((c.call.name for c in self.round.calls if c.call.id == message.tool_call_id), "result")
+
+
+_SHORT = 13_000
+"""Not worth a preview: that would hardly be shorter."""
+
+
+def _named(message: Message, call_id: str) -> Message:
+    if message.tool_call_id == call_id:  # type: ignore[union-attr]
+        return message
+    return replace(message, tool_call_id=call_id)
+
+
+def place_result(messages: list[Message], message: Message) -> None:
+    """Put a message at the end; a result among its group, in declared order."""
+    at = len(messages)
+    if isinstance(message, ToolMessage):
+        while type(messages[at - 1]) is not AssistantMessage:
+            at -= 1
+        order = {c.id: n for n, c in enumerate(calls_of(messages[at - 1]))}
+        mine = order[message.tool_call_id]
+        while at < len(messages) and _earlier(messages[at], order, mine):
+            at += 1
+    messages.insert(at, message)
+
+
+def _earlier(message: Message, order: dict[str, int], mine: int) -> bool:
+    return type(message) is ToolMessage and order[message.tool_call_id] < mine

@@ -1,0 +1,308 @@
+"""The pairing invariant as pure functions: every tool call is followed at once by exactly one result.
+
+Append, load, compaction, fork, import and the moment before sending call these functions; nobody else repairs.
+All of them are deterministic and leave the messages they are given untouched.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from orkas.infra.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage, calls_of
+
+__all__ = [
+    "INTERRUPTED", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired", "is_tool_image",
+    "repair",
+]  # fmt: skip
+
+INTERRUPTED = "interrupted: this call did not finish and its result is lost; it may or may not have had an effect"
+
+
+@dataclass(slots=True)
+class Repaired:
+    """What ``repair`` made of a history. ``messages`` holds the very objects given wherever nothing had to change."""
+
+    messages: list[Message]
+    synthesized: int = 0
+    """Calls that got an "interrupted" result because there was no real one."""
+    dropped: int = 0
+    """Results left out: their call is gone, or the call already has a better one."""
+    reordered: int = 0
+    """Messages that had to move: the smallest number of moves that explains the new order."""
+    renamed: int = 0
+    """Calls that got an id of their own because theirs was empty or already taken."""
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.synthesized or self.dropped or self.reordered or self.renamed)
+
+
+def is_paired(messages: Sequence[Message]) -> bool:
+    """True exactly when ``repair`` would change nothing. Runs before each request, so it is kept fast."""
+    ids: list[str | None] = []  # the ids of all calls so far
+    first = count = answered = 0  # where the ids of the newest group begin; how many ids, how many with a result
+    rank = -1  # place of the newest picture of that group
+    spoken = False  # the user has spoken since the group
+    for m in messages:
+        kind = type(m)
+        if kind is ToolMessage:
+            if answered == count or m.tool_call_id != ids[answered]:
+                return False
+            answered += 1
+            continue
+        if answered != count:
+            return False
+        if kind is AssistantMessage:
+            first = count
+            for block in m.content:
+                if type(block) is ToolCall:
+                    ids.append(block.id)
+                    count += 1
+            if count != first:
+                rank = -1
+                spoken = False
+        elif not m.origin or m.origin != "tool_image" or m.tool_call_id not in ids[first:]:  # type: ignore[union-attr]
+            spoken = True
+        else:
+            place = ids.index(m.tool_call_id, first)  # type: ignore[union-attr]
+            if spoken or place < rank:
+                return False
+            rank = place
+    return answered == count and len(set(ids)) == count and "" not in ids
+
+
+def is_tool_image(message: Message) -> bool:
+    """A picture that a tool returned: it belongs to the group of results before it."""
+    return type(message) is UserMessage and message.origin == "tool_image"
+
+
+def cut_points(messages: Sequence[Message]) -> list[int]:
+    """All ``i`` at which the history may be cut into ``messages[:i]`` and ``messages[i:]``, ends included.
+
+    No cut lies inside a group: an assistant message with its results and their pictures stays whole.
+    """
+    points = []
+    waiting = 0
+    for i, m in enumerate(messages):
+        if type(m) is ToolMessage:
+            waiting -= 1
+            continue
+        if waiting <= 0 and not is_tool_image(m):
+            points.append(i)
+        if type(m) is AssistantMessage:
+            waiting = len(calls_of(m))
+    if waiting <= 0:
+        points.append(len(messages))
+    return points
+
+
+def is_clean_cut(messages: Sequence[Message], i: int) -> bool:
+    """Whether ``i`` is one of ``cut_points(messages)``, without walking the whole history."""
+    if not 0 <= i <= len(messages):
+        return False
+    if i < len(messages) and (type(messages[i]) is ToolMessage or is_tool_image(messages[i])):
+        return False
+    results = 0
+    while i > 0 and type(messages[i - 1]) is not AssistantMessage:
+        i -= 1
+        results += type(messages[i]) is ToolMessage
+    return i == 0 or results >= len(calls_of(messages[i - 1]))
+
+
+def interrupted(call: ToolCall, text: str = INTERRUPTED) -> ToolMessage:
+    """The result of a call that has none. The same call gives the same message, so a cached prefix stays."""
+    return ToolMessage(call.id, [Text(text=text)], is_error=True, synthetic=True, id=f"{call.id}-interrupted")
+
+
+def fresh_id(given: str, taken: set[str], place: int) -> str:
+    """An id for a call whose own is empty or taken: ``given_2``, ``given_3``, …, or ``call_<place>`` and so on."""
+    base = given or f"call_{place}"
+    if not given and base not in taken:
+        return base
+    n = 2
+    while f"{base}_{n}" in taken:
+        n += 1
+    return f"{base}_{n}"
+
+
+def repair(messages: Sequence[Message]) -> Repaired:
+    """The history with every call answered at once, in declared order; idempotent, and never loses spoken words.
+
+    Results are matched by id with the nearest call before them, by position where an id is repeated. A real result
+    beats a synthetic one. Pictures of tools stand behind all results of their group, in the order of the results;
+    what the user said in between comes after them. A repeated or empty id is replaced in call and result; the first
+    holder keeps it, so everything before the damage keeps its bytes.
+    """
+    if is_paired(messages):
+        return Repaired(list(messages))
+    groups, renamed = _groups(messages)
+    _match(messages, groups)
+    return _Composer(messages, groups, renamed).compose()
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One call, and the index of the message that answers it."""
+
+    call: ToolCall
+    given: str
+    """The id as it was stored."""
+    result: int | None = None
+
+
+@dataclass(slots=True)
+class _Pool:
+    """Calls of one turn that share an id, and the results that name it."""
+
+    turn: int
+    slots: list[_Slot] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+    early: list[int] = field(default_factory=list)
+    """Results that stand directly before the message that calls."""
+
+    def settle(self, messages: Sequence[Message]) -> None:
+        """Give each slot its result: by position, real before synthetic, an early one where there is no other."""
+        count = len(self.slots)
+        real = [i for i in self.results if not _synthetic(messages[i])]
+        if len(real) >= count:
+            chosen: list[int | None] = list(real[:count])
+            spare: list[int] = []
+        else:
+            chosen = [*self.results[:count], *[None] * (count - len(self.results))]
+            spare = [i for i in self.results[count:] if not _synthetic(messages[i])]
+        spare += self.early
+        for slot, index in zip(self.slots, chosen, strict=True):
+            weak = index is None or _synthetic(messages[index])
+            slot.result = spare.pop(0) if weak and spare else index
+
+
+def _synthetic(message: Message) -> bool:
+    return type(message) is ToolMessage and message.synthetic
+
+
+def _groups(messages: Sequence[Message]) -> tuple[dict[int, list[_Slot]], int]:
+    """The calls of each assistant message that has any, under ids that are unique; how many were renamed."""
+    taken: set[str] = set()
+    groups: dict[int, list[_Slot]] = {}
+    place = renamed = 0
+    for i, m in enumerate(messages):
+        for call in calls_of(m):
+            place += 1
+            given = call.id
+            if not given or given in taken:
+                call = replace(call, id=fresh_id(given, taken, place))  # noqa: PLW2901
+                renamed += 1
+            taken.add(call.id)
+            groups.setdefault(i, []).append(_Slot(call, given))
+    return groups, renamed
+
+
+def _match(messages: Sequence[Message], groups: dict[int, list[_Slot]]) -> None:
+    """Find the result of every slot."""
+    pools: dict[str, _Pool] = {}
+    settled: list[_Pool] = []
+    early: dict[str, list[int]] = {}
+    turn = 0
+    for i, m in enumerate(messages):
+        if isinstance(m, ToolMessage):
+            if pool := pools.get(m.tool_call_id):
+                pool.results.append(i)
+            else:
+                early.setdefault(m.tool_call_id, []).append(i)
+            continue
+        for slot in groups.get(i, ()):
+            known = pools.get(slot.given)
+            if known is None or known.results or known.turn != turn:
+                known = pools[slot.given] = _Pool(turn, early=early.pop(slot.given, []))
+                settled.append(known)
+            known.slots.append(slot)
+        early.clear()
+        if not is_tool_image(m) and isinstance(m, UserMessage):
+            turn += 1
+    for pool in settled:
+        pool.settle(messages)
+
+
+class _Composer:
+    """Writes the repaired history in order and keeps the counts."""
+
+    def __init__(self, messages: Sequence[Message], groups: dict[int, list[_Slot]], renamed: int) -> None:
+        self._messages = messages
+        self._groups = groups
+        self._out: list[Message] = []
+        self._order: list[int] = []
+        self._report = Repaired(self._out, renamed=renamed)
+
+    def compose(self) -> Repaired:
+        moved: set[int] = set()
+        results = 0
+        for i, m in enumerate(self._messages):
+            if isinstance(m, ToolMessage):
+                results += 1
+            elif i in self._groups:
+                moved.update(self._group(i, self._groups[i]))
+            elif i not in moved:
+                self._keep(i, m)
+        used = sum(slot.result is not None for slots in self._groups.values() for slot in slots)
+        self._report.dropped = results - used
+        self._report.reordered = len(self._order) - _longest_run(self._order)
+        return self._report
+
+    def _keep(self, index: int, message: Message) -> None:
+        self._out.append(message)
+        self._order.append(index)
+
+    def _group(self, i: int, slots: list[_Slot]) -> list[int]:
+        """One assistant message, its results, its pictures. Returns where the pictures stood."""
+        self._keep(i, _with_calls(self._messages[i], slots))
+        for slot in slots:
+            if slot.result is None:
+                self._out.append(interrupted(slot.call))
+                self._report.synthesized += 1
+            else:
+                self._keep(slot.result, _answering(self._messages[slot.result], slot.call.id))
+        pictures = sorted(_pictures(self._messages, i, slots), key=lambda found: found[0])
+        for rank, j in pictures:
+            self._keep(j, _answering(self._messages[j], slots[rank].call.id))
+        return [j for _, j in pictures]
+
+
+def _with_calls(message: Message, slots: list[_Slot]) -> Message:
+    """The message with the ids of its slots; the same object when they are its own."""
+    if all(slot.call.id == slot.given for slot in slots):
+        return message
+    calls = iter(slots)
+    return replace(message, content=[next(calls).call if type(b) is ToolCall else b for b in message.content])
+
+
+def _answering(message: Message, call_id: str) -> Message:
+    """A result or picture under this call id; the same object when it already has it."""
+    if getattr(message, "tool_call_id", None) == call_id:
+        return message
+    return replace(message, tool_call_id=call_id)
+
+
+def _pictures(messages: Sequence[Message], i: int, slots: list[_Slot]) -> Iterator[tuple[int, int]]:
+    """(place of the call, index) of each picture of this group before the assistant speaks again."""
+    places: dict[str | None, list[int]] = {}
+    for place, slot in enumerate(slots):
+        places.setdefault(slot.given, []).append(place)
+    for j in range(i + 1, len(messages)):
+        m = messages[j]
+        if type(m) is AssistantMessage:
+            return
+        if type(m) is UserMessage and m.origin == "tool_image" and (found := places.get(m.tool_call_id)):
+            yield (found.pop(0) if len(found) > 1 else found[0]), j
+
+
+def _longest_run(order: list[int]) -> int:
+    """Length of the longest increasing subsequence: what need not move."""
+    ends: list[int] = []
+    for index in order:
+        at = bisect_left(ends, index)
+        ends[at : at + 1] = [index]
+    return len(ends)

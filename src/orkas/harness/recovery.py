@@ -1,0 +1,248 @@
+"""The bytes of a session file → its records, whatever happened to them.
+
+Reads, never writes. Bytes are split on LF only and decoded line by line, so damage costs the line it hits and nothing
+behind it. Line numbers are physical and count from 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from orkas.infra.messages import Message, decode_message, encode
+
+__all__ = ["VERSION", "Record", "Recovered", "recover", "records_of"]
+
+VERSION = 1
+"""The version of the session file that this release writes."""
+
+_BOM = b"\xef\xbb\xbf"
+_decode_lines = msgspec.json.Decoder(Message).decode_lines
+_lenient = json.JSONDecoder(strict=False)  # allows raw control characters inside strings
+_MOST_LINES = 100_000
+"""How many physical lines one broken record may span."""
+_MOST_JOINS = 8
+"""How many starts are tried within one stretch of bad lines."""
+
+
+@dataclass(slots=True)
+class Record:
+    """One record: its bytes as one line, and the message it holds. No message: a record of another type."""
+
+    raw: bytes
+    message: Message | None
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What was found in a session file."""
+
+    messages: list[Message] = field(default_factory=list)
+    """In the order of the lines; not yet paired."""
+    header: dict[str, Any] = field(default_factory=dict)
+    damaged: list[int] = field(default_factory=list)
+    """Lines that could not be read as they stand."""
+    lost: int = 0
+    """How many of the damaged lines gave no record."""
+    duplicates: int = 0
+    """Records left out because one with the same id came before."""
+    end: int = 0
+    """Where the last complete line or record ends, in bytes."""
+    torn: bytes = b""
+    """What follows ``end``: a record cut short."""
+    complete: bool = True
+    """False: the last record lacks its newline."""
+
+    @property
+    def version(self) -> int:
+        """Version of the file. Whatever is not a number we know counts as newer."""
+        version = self.header.get("version", VERSION)
+        return version if isinstance(version, int) else VERSION + 1
+
+    @property
+    def newer(self) -> bool:
+        return self.version > VERSION
+
+
+def recover(data: bytes) -> Recovered:
+    """Read a whole session file. Never raises: what cannot be read is reported."""
+    return _quick(data) or _careful(data)[0]
+
+
+def records_of(data: bytes) -> list[Record]:
+    """All records of the file that can be read, of every type, duplicates left out; the header is among them."""
+    records = _careful(data)[1]
+    quick = _quick(data)
+    if quick and len(quick.messages) != sum(r.message is not None for r in records):
+        # records laid out over several lines by an editor: there is nothing else in such a file
+        head = [Record(encode(quick.header), None)] if quick.header else []
+        return head + [Record(encode(m), m) for m in quick.messages]
+    return records
+
+
+def _quick(data: bytes) -> Recovered | None:
+    """The whole file in one go; None when anything about it is unusual."""
+    found = Recovered(end=len(data), complete=not data or data.endswith(b"\n"))
+    start = len(_BOM) if data.startswith(_BOM) else 0
+    if data.startswith(b'{"type":"session"', start):
+        line_end = data.find(b"\n", start) + 1 or len(data)
+        try:
+            found.header = json.loads(data[start:line_end])
+        except ValueError:
+            return None
+        start = line_end
+    try:
+        found.messages = _decode_lines(memoryview(data)[start:])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    ids = [m.id for m in found.messages if m.id]
+    return found if len(set(ids)) == len(ids) else None
+
+
+def _careful(data: bytes) -> tuple[Recovered, list[Record]]:
+    """Line by line."""
+    found = Recovered(end=len(data))
+    records: list[Record] = []
+    seen: set[str] = set()
+    lines = data.removeprefix(_BOM).split(b"\n")
+    read = None
+    for read in _Lines(lines):
+        if read.harmed:
+            found.damaged.extend(range(read.first, read.last + 1))
+        if not read.records:
+            found.lost += 1
+        for record in read.records:
+            _admit(record, found, records, seen)
+    tail = lines[-1]
+    found.complete = not tail
+    if tail.strip() and read is not None and not read.records:
+        found.torn, found.end, found.complete = tail, len(data) - len(tail), True
+    return found, records
+
+
+def _admit(record: Record, found: Recovered, records: list[Record], seen: set[str]) -> None:
+    """Take a record in, once per record id. The first header counts."""
+    message = record.message
+    if message is None:
+        head = json.loads(record.raw)
+        if head["type"] == "session" and not found.header:
+            found.header = head
+    elif message.id in seen:
+        found.duplicates += 1
+        return
+    else:
+        if message.id:
+            seen.add(message.id)
+        found.messages.append(message)
+    records.append(record)
+
+
+@dataclass(slots=True)
+class _Read:
+    """One or more physical lines and what they gave."""
+
+    records: list[Record]
+    harmed: bool = False
+    """The lines are not what a writer meant, even if every record in them could be saved."""
+    first: int = 0
+    last: int = 0
+
+
+class _Lines:
+    """Walks the physical lines, blank ones left out."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self._lines = lines
+        self._count = len(lines)
+        self._joins = 0
+        self._joined_to = 0
+
+    def __iter__(self) -> Iterator[_Read]:
+        i = 0
+        while i < self._count:
+            line = self._lines[i]
+            if not line or line.isspace():
+                i += 1
+                continue
+            read = _read_line(line, last=i == self._count - 1)
+            read.first = i + 1
+            if read.harmed and not read.records:
+                i += self._join(i, read)
+            i += 1
+            read.last = i
+            yield read
+
+    def _join(self, i: int, read: _Read) -> int:
+        """A record whose strings hold raw line breaks: the lines up to the next good one, read as one.
+
+        Returns how many further lines it took.
+        """
+        if not self._lines[i].lstrip().startswith(b"{") or not self._may_join(i):
+            return 0
+        stop = i + 1
+        while stop < min(self._count, i + _MOST_LINES) and not _starts_record(self._lines[stop]):
+            stop += 1
+        self._joined_to = max(self._joined_to, stop)
+        while stop > i + 1 and not self._lines[stop - 1].strip():
+            stop -= 1
+        if stop == i + 1:
+            return 0
+        read.records = _objects(b"\n".join(self._lines[i:stop]))
+        return stop - i - 1 if read.records else 0
+
+    def _may_join(self, i: int) -> bool:
+        """A few attempts within one stretch of bad lines, so that a long one costs linear time."""
+        self._joins = self._joins + 1 if i < self._joined_to else 0
+        return self._joins < _MOST_JOINS
+
+
+def _read_line(line: bytes, *, last: bool) -> _Read:
+    """The records of one physical line. The last line may be cut anywhere, so nothing is guessed from its inside."""
+    try:
+        return _Read([Record(line.strip(), decode_message(line))])
+    except (ValueError, RecursionError):
+        pass
+    bare = line.strip(b"\0 \t\r")
+    if records := _objects(bare):
+        return _Read(records, harmed=b"\0" in line)
+    return _Read([] if last else _welded(bare), harmed=True)
+
+
+def _starts_record(line: bytes) -> bool:
+    return line.lstrip().startswith(b'{"') and bool(_read_line(line, last=True).records)
+
+
+def _objects(data: bytes) -> list[Record]:
+    """Complete records back to back; empty if there is anything else."""
+    records: list[Record] = []
+    at = 0
+    try:
+        text = data.decode()
+        while at < len(text):
+            value, at = _lenient.raw_decode(text, at)
+            records.append(_record(value))
+            while at < len(text) and text[at] in " \t\r\n\0":
+                at += 1
+    except (ValueError, RecursionError):
+        return []
+    return records
+
+
+def _record(value: Any) -> Record:
+    message = decode_message(value)
+    return Record(encode(value), message)
+
+
+def _welded(line: bytes) -> list[Record]:
+    """The records behind a fragment that lost its newline: they must reach to the very end of the line."""
+    at = len(line)
+    tried = 0
+    best: list[Record] = []
+    while (at := line.rfind(b'{"role":', 0, at)) > 0 and tried < 4 * len(line):
+        tried += len(line) - at
+        best = _objects(line[at:]) or best
+    return best

@@ -1,0 +1,409 @@
+"""The history of one conversation, in memory and, if it has a name, on disk.
+
+What is appended is durable when the call returns, and memory and disk never tell different stories: after a failed
+save the unsaved messages wait in memory, in order, and go first with the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from orkas.harness.attachments import Attachments
+from orkas.harness.draft import Draft, Round, place_result
+from orkas.harness.pairing import is_paired, repair
+from orkas.harness.recovery import Recovered
+from orkas.harness.store import JsonlStore, files_of
+from orkas.infra import config, files
+from orkas.infra.errors import SessionMissing, StorageError, UsageError
+from orkas.infra.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    Text,
+    ToolMessage,
+    encode,
+    new_id,
+    to_record,
+)  # fmt: skip
+
+__all__ = ["Loaded", "Session", "sessions_folder", "valid_id"]
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}", re.ASCII)
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII | re.IGNORECASE)
+
+
+def valid_id(name: str) -> str:
+    """The name itself, if it can be the name of a session on every system.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if _ID.fullmatch(name) and not name.endswith(".") and not _RESERVED.fullmatch(name):
+        return name
+    shown = ascii(name if len(name) <= 60 else name[:57] + "...")
+    raise UsageError(
+        f"{shown} cannot be the name of a session",
+        hint="use letters, digits, '-', '_' and '.', at most 120, beginning with a letter or a digit",
+    )
+
+
+def sessions_folder() -> Path:
+    """Where the sessions lie. Not created here."""
+    return config.home() / "sessions"
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What loading found, as counts and physical line numbers."""
+
+    damaged: list[int] = field(default_factory=list)
+    synthesized: int = 0
+    dropped: int = 0
+    reordered: int = 0
+    renamed: int = 0
+    duplicates: int = 0
+    version: int = 1
+
+
+class Session:
+    """A history whose tool calls are always paired, but for the open ones of the running round.
+
+    ``Session()`` lives in memory, ``Session.open(name)`` on disk, ``Session.read(…)`` only looks. Use it from one
+    task or thread at a time. ``messages`` is live: read it, never change it.
+    """
+
+    id: str
+    path: Path | None
+    messages: list[Message]
+    warnings: list[str]
+    """What the user should know of the loading, in plain sentences."""
+    loaded: Loaded
+
+    def __init__(self, id: str | None = None) -> None:
+        self.id = new_id() if id is None else id
+        self.path = None
+        self.messages = []
+        self.warnings = []
+        self.loaded = Loaded()
+        self._store: JsonlStore | None = None
+        self._lock: files.Lock | None = None
+        self._attachments = Attachments(None)
+        self._writing = threading.RLock()  # guards memory and file together
+        self._pending: list[tuple[Message, bytes]] = []
+        self._healed: list[Message] = []  # results made up on load that the file should get with the next message
+        self._round: Round | None = Round()
+        self._refusal = ""
+
+    @classmethod
+    def open(cls, name: str, *, create: bool = True, ops: files.Ops = files.OPS) -> Session:
+        """The persistent session of that name. Its file is made by the first message, not by opening.
+
+        ``ops``: the file operations, replaceable to test what happens when they fail.
+
+        Raises:
+            UsageError: no session can have this name.
+            SessionMissing: there is none and ``create`` is false.
+            SessionUnreadable: its file cannot be read; it is left alone.
+            SessionLocked: it is open already, here or in another process.
+        """
+        path = sessions_folder() / f"{valid_id(name)}.jsonl"
+        if not _exists(path) and not create:
+            raise SessionMissing(f"there is no session {name!r}", hint="list them with: orkas session list")
+        lock = files.Lock(path.with_name(f"{name}.lock"), name)
+        lock.acquire()
+        try:
+            session = cls(name)
+            session._lock = lock
+            session._attachments = Attachments(files_of(path), ops)
+            session._load(path, JsonlStore(path, id=name, ops=ops), missing_ok=create)
+        except BaseException:
+            lock.release()
+            raise
+        return session
+
+    @classmethod
+    def read(cls, where: str | Path) -> Session:
+        """A session as it is on disk now, by name or path. Takes no lock and never writes.
+
+        Raises:
+            UsageError: no session can have this name.
+            SessionMissing, SessionUnreadable: as for ``open``.
+        """
+        path = locate(where)
+        session = cls(path.name.removesuffix(".jsonl"))
+        session._refusal = "was opened for reading only"
+        session._attachments = Attachments(files_of(path))
+        session._load(path, JsonlStore(path, id=session.id), missing_ok=False)
+        return session
+
+    def _load(self, path: Path, store: JsonlStore, *, missing_ok: bool) -> None:
+        found = store.load(missing_ok=missing_ok)
+        repaired = repair(found.messages)
+        self.path = path
+        self._store = store
+        self.messages = repaired.messages
+        self.loaded = Loaded(
+            found.damaged, repaired.synthesized, repaired.dropped, repaired.reordered, repaired.renamed,
+            found.duplicates, found.version,
+        )  # fmt: skip
+        self.warnings = _warnings(self.id, found)
+        self._round = None
+        if repaired.synthesized and not repaired.renamed:
+            self._healed = _open_at_tail(repaired.messages, found.messages)
+
+    @property
+    def files(self) -> Path | None:
+        """Folder of spilled results and pictures, not made before something is put there; None in memory."""
+        return self._attachments.folder
+
+    @property
+    def unsaved(self) -> int:
+        """How many messages wait because saving failed."""
+        return len(self._pending)
+
+    def append(self, *messages: Message) -> list[Message]:
+        """Add messages; durable when it returns. All of them go in one write. Returns them as stored.
+
+        A user or assistant message closes the calls that are still open with "interrupted" results. A call whose id
+        is empty or was used before gets one of its own, and its result may name either. Large results and pictures
+        are stored as preview and file.
+
+        Raises:
+            ValueError: a result answers no open call. Nothing was added.
+            StorageError: they are in memory and ``unsaved``, and are written before anything that comes later.
+        """
+        added = self._take(messages)
+        self._flush()
+        return added
+
+    async def commit(self, *messages: Message) -> list[Message]:
+        """``append`` whose writing happens in a thread.
+
+        If the waiting task is cancelled the messages stay, and are written by that thread or before the next ones.
+        """
+        added = self._take(messages)
+        await _in_thread(self._flush)
+        return added
+
+    def rewrite(self, messages: Sequence[Message]) -> None:
+        """Make ``messages`` the whole history, in the file and in memory; what is left out is kept in an archive.
+
+        A file of a newer version is left as it is: then only memory changes, and ``warnings`` says so.
+
+        Raises:
+            ValueError: they are not paired.
+            StorageError: nothing has changed.
+        """
+        if not is_paired(messages):
+            raise ValueError("a history must be paired before it replaces another")
+        messages = list(messages)
+        self._check_open()
+        with self._writing:
+            if self._store is not None:
+                self._rewrite_file(self._store, messages)
+            self.messages[:] = messages
+            self._round = None
+
+    async def recommit(self, messages: Sequence[Message]) -> None:
+        """``rewrite`` in a thread."""
+        await _in_thread(lambda: self.rewrite(messages))
+
+    def records(self) -> list[dict[str, Any]]:
+        """The history in the form of the session file, the header left out."""
+        return [to_record(m) for m in self.messages]
+
+    def spill(self, text: str, *, name: str) -> Text:
+        """A text of any length as a block; above ``SPILL_CAP`` characters the whole is saved and previewed.
+
+        In memory, or when it cannot be saved, the preview says that the rest is lost.
+        """
+        return self._attachments.spill(text, name)
+
+    def store_image(self, image: Image) -> Image:
+        """The picture with its bytes in ``files`` if they are many and the session is persistent.
+
+        Raises:
+            StorageError: they cannot be saved.
+        """
+        image = self._attachments.store_image(image)
+        self._attachments.flush()
+        return image
+
+    def media(self, file: str) -> bytes:
+        """The bytes of a picture or spilled result, by the ``file`` of its block.
+
+        Raises:
+            StorageError: there is no such file in this session.
+        """
+        return self._attachments.read(file)
+
+    def close(self) -> None:
+        """Write what is unsaved and let the session go. Idempotent.
+
+        Raises:
+            StorageError: the unsaved messages could not be written and are lost with this object. It is closed.
+        """
+        try:
+            if self._pending and not self._refusal:
+                self._flush()
+        finally:
+            self._refusal = self._refusal or "is closed"
+            self._let_go()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_lock"):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self._writing:
+            if self._store is not None:
+                self._store.close()
+            if self._lock is not None:
+                self._lock.release()
+
+    def _check_open(self) -> None:
+        if self._refusal:
+            raise UsageError(f"session {self.id!r} {self._refusal}", hint="open it with Session.open")
+
+    def _take(self, messages: Sequence[Message]) -> list[Message]:
+        """Check everything, then put it in memory and in line for the file."""
+        self._check_open()
+        with self._writing:
+            draft = Draft(self._round or Round.after(self.messages), self._attachments)
+            try:
+                for message in messages:
+                    draft.add(message)
+                lines = self._lines(draft)
+            except BaseException:
+                draft.undo()
+                raise
+            self._pending += lines
+            self._round = draft.round
+            for message in draft.messages:
+                place_result(self.messages, message)
+            return draft.given
+
+    def _lines(self, draft: Draft) -> list[tuple[Message, bytes]]:
+        """What the file will get: with the first message after loading also the results made up on load."""
+        if self._store is None or not draft.messages:
+            return []
+        lines = [(m, encode(m) + b"\n") for m in (*self._healed, *draft.messages)]
+        draft.check_sizes(lines)
+        self._healed = []
+        return lines
+
+    def _flush(self) -> None:
+        with self._writing:
+            if self._store is None or not self._pending:
+                return
+            batch = list(self._pending)
+            self._attachments.flush()
+            self._store.append([m for m, _ in batch], [line for _, line in batch])
+            del self._pending[: len(batch)]
+
+    def _rewrite_file(self, store: JsonlStore, messages: list[Message]) -> None:
+        if store.found.newer:
+            self._flush()
+            note = f"session {self.id!r} is of a newer release: its file keeps the whole history"
+            self.warnings += [] if note in self.warnings else [note]
+            return
+        self._attachments.flush()
+        if original := store.rewrite(messages):
+            self.warnings.append(f"the damaged file of session {self.id!r} was kept as {str(original)!r}")
+        self._pending.clear()
+        self._healed = []
+
+
+@cache
+def _writers() -> ThreadPoolExecutor:
+    """Threads for our own writes: those of the loop may all be held by tools."""
+    return ThreadPoolExecutor(4, thread_name_prefix="orkas-session")
+
+
+async def _in_thread(job: Callable[[], None]) -> None:
+    await asyncio.get_running_loop().run_in_executor(_writers(), job)
+
+
+def locate(where: str | Path) -> Path:
+    """The file of a session given by name or path: whatever looks like a path is one.
+
+    Raises:
+        UsageError: it is neither a path nor a possible name.
+    """
+    text = str(where)
+    if isinstance(where, Path) or text.endswith(".jsonl") or os.sep in text or (os.altsep and os.altsep in text):
+        return Path(where)
+    path = sessions_folder() / f"{valid_id(text)}.jsonl"
+    _exists(path)
+    return path
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a session of exactly this name.
+
+    Raises:
+        UsageError: there is one whose name differs only in upper and lower case.
+    """
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return False
+    if path.name in names:
+        return True
+    for name in names:
+        if name.casefold() == path.name.casefold():
+            other = name.removesuffix(".jsonl")
+            raise UsageError(f"there is already a session {other!r}", hint="use that name, or quite another one")
+    return False
+
+
+def _open_at_tail(messages: Sequence[Message], stored: Sequence[Message]) -> list[Message]:
+    """The results that repair made up for the newest group, if nothing was said after it."""
+    known = {id(m) for m in stored}
+    made: list[Message] = []
+    for m in reversed(messages):
+        if type(m) is AssistantMessage:
+            break
+        if type(m) is ToolMessage:
+            if id(m) not in known:
+                made.append(m)
+        elif getattr(m, "origin", None) != "tool_image":
+            return []
+    return made[::-1]
+
+
+def _warnings(name: str, found: Recovered) -> list[str]:
+    """What the user should know: a newer version, damage."""
+    warnings = []
+    if found.newer:
+        warnings.append(
+            f"session {name!r} was written by a newer release of Orkas: what this one does not know is kept, "
+            "and its file is only added to"
+        )
+    bad = list(found.damaged)
+    if found.torn:
+        warnings.append(
+            f"the last record of session {name!r} (line {bad.pop()}) was cut short and is left out; "
+            f"it is set aside in '{name}.jsonl.damaged' with the next message"
+        )
+    if bad:
+        shown = ", ".join(map(str, bad[:10])) + (f" and {len(bad) - 10} more" if len(bad) > 10 else "")
+        lost = "what they held was left out" if found.lost > bool(found.torn) else "all messages were recovered"
+        warnings.append(f"session {name!r} has damaged lines ({shown}): {lost}")
+    return warnings

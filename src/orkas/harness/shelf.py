@@ -1,0 +1,346 @@
+"""The folder of all sessions: what can be done with a session that nobody is talking in.
+
+A message is named by its number: its place, from 1, in the paired history.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from orkas.harness.pairing import cut_points, is_clean_cut
+from orkas.harness.recovery import recover
+from orkas.harness.session import Session, locate, sessions_folder, valid_id
+from orkas.harness.store import JsonlStore, files_of, read_bytes
+from orkas.harness.transcript import to_html, to_markdown
+from orkas.infra import config, files
+from orkas.infra.errors import SessionMissing, StorageError, UsageError
+from orkas.infra.messages import AssistantMessage, Image, Message, Text, UserMessage, encode, new_id, now, text_of
+
+__all__ = [
+    "Hit", "Repair", "SessionInfo", "check", "delete", "export", "fork", "import_file", "last", "list_sessions", "repair",
+    "rewind", "search",
+]  # fmt: skip
+
+_HEAD_BYTES, _TAIL_BYTES = 32 * 1024, 16 * 1024
+_SKEW = 60.0  # seconds by which a time may lie in the future and still be believed
+_TITLE = 80
+_BESIDE = (".damaged", ".original", ".archive")
+
+
+class SessionInfo(msgspec.Struct):
+    """One line of the list."""
+
+    id: str
+    title: str
+    """The beginning of the first thing the user said; empty if that is far from the start of the file."""
+    updated: str
+    """UTC, ISO 8601. Empty when neither the records nor the file tell a believable time."""
+    bytes: int
+    model: str
+    """The model that wrote last, as far as the end of the file tells."""
+
+
+class Hit(msgspec.Struct):
+    """A message in which a search found its words."""
+
+    session: str
+    message: int
+    role: str
+    text: str
+    """The words with some of what stands around them, on one line."""
+
+
+class Repair(msgspec.Struct):
+    """What ``repair`` did. ``original``: where the file as it was is kept; None when nothing had to be done."""
+
+    path: str
+    rewritten: bool
+    original: str | None
+    repaired: dict[str, int]
+    damaged_lines: list[int]
+
+
+def list_sessions() -> list[SessionInfo]:
+    """All sessions, newest first. Reads only the head and the tail of each file."""
+    now_s = time.time()
+    found = []
+    try:
+        with os.scandir(sessions_folder()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".jsonl") and not entry.name.startswith("."):
+                    found.append(_info(Path(entry.path), now_s))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(f"the sessions cannot be listed: {error.strerror}", hint="check ORKAS_HOME") from error
+    found = [item for item in found if item is not None]
+    found.sort(key=lambda item: (-item[0], -item[1], item[2].id))
+    return [item[2] for item in found]
+
+
+def last() -> str | None:
+    """The id of the newest session, the one to continue; None if there is none."""
+    sessions = list_sessions()
+    return sessions[0].id if sessions else None
+
+
+def check(path: str | Path) -> dict[str, Any]:
+    """What a session file holds and what is wrong with it, as plain data; never writes.
+
+    Raises:
+        SessionMissing, SessionUnreadable: there is nothing to check.
+    """
+    session = Session.read(path)
+    loaded = session.loaded
+    names = ("role", "content", "tool_call_id", "is_error", "synthetic")
+    return {
+        "messages": [{k: r[k] for k in names if k in r} for r in session.records()],
+        "damaged_lines": loaded.damaged,
+        "repaired": {"synthesized": loaded.synthesized, "dropped": loaded.dropped, "reordered": loaded.reordered},
+        "warnings": session.warnings,
+    }
+
+
+def repair(path: str | Path) -> Repair:
+    """Rewrite a session file as it reads, paired and without damage; a copy of what it was is kept beside it.
+
+    Raises:
+        SessionLocked: it is open.
+        StorageError: it was written by a newer release, or cannot be written. It is unchanged.
+    """
+    path = locate(path)
+    name = path.name.removesuffix(".jsonl")
+    session = Session.read(path)
+    loaded = session.loaded
+    counts = {"synthesized": loaded.synthesized, "dropped": loaded.dropped, "reordered": loaded.reordered}
+    done = Repair(str(path), False, None, counts, loaded.damaged)
+    if not any((*counts.values(), loaded.renamed, loaded.duplicates, loaded.damaged)):
+        return done
+    with files.Lock(path.with_name(f"{name}.lock"), name):
+        store = JsonlStore(path, id=name)
+        raw = store.load().messages
+        fresh = Session.read(path)
+        kept = {encode(m): m for m in raw}  # the very objects of the store keep the bytes of their lines
+        done.original = str(store.keep_original())
+        store.rewrite([kept.get(encode(m), m) for m in fresh.messages], archive=False)
+        done.rewritten = True
+    return done
+
+
+def export(name: str | Path, format: Literal["md", "html", "jsonl"]) -> str:
+    """The whole conversation as one text. ``html`` is one file that loads nothing from anywhere.
+
+    Raises:
+        UsageError: there is no such format.
+        SessionMissing, SessionUnreadable: there is no such session.
+    """
+    if format not in ("md", "html", "jsonl"):
+        raise UsageError(f"there is no export format {format!r}", hint="use md, html or jsonl")
+    session = Session.read(name)
+    if format == "md":
+        return to_markdown(session.id, session.messages)
+    if format == "html":
+        return to_html(session.id, session.messages, session.media)
+    header = {"type": "session", "version": 1, "id": session.id, "created": now()}
+    return b"".join(encode(r) + b"\n" for r in [header, *session.records()]).decode()
+
+
+def import_file(path: str | Path) -> str:
+    """A session file from elsewhere as a new session, repaired. Returns its id.
+
+    Raises:
+        SessionMissing, SessionUnreadable: there is no such file.
+        UsageError: it holds not a single message.
+    """
+    source = Session.read(Path(path))
+    if not source.messages:
+        raise UsageError(f"{str(path)!r} holds no messages", hint="give the path of a session file (JSON lines)")
+    return _copy(source, source.messages)
+
+
+def fork(name: str, at: int | None = None) -> str:
+    """A new session with the messages 1 to ``at`` (default: all). Returns its id.
+
+    Raises:
+        UsageError: there is no such message, or a tool round would be cut in two.
+        SessionMissing, SessionUnreadable: there is no such session.
+    """
+    source = Session.read(valid_id(name))
+    return _copy(source, source.messages[: _cut(source, at)])
+
+
+def rewind(name: str, to: int) -> None:
+    """Drop all messages after number ``to``; they are kept in the archive beside the session. 0 drops all.
+
+    Raises:
+        UsageError: there is no such message, or a tool round would be cut in two.
+        SessionMissing, SessionUnreadable, SessionLocked, StorageError: the session is as it was.
+    """
+    with Session.open(name, create=False) as session:
+        if session.loaded.version > 1:
+            raise StorageError(
+                f"session {name!r} was written by a newer release and is not rewritten",
+                hint=f"continue in a copy: orkas session fork {name} --at {to}",
+            )
+        session.rewrite(session.messages[: _cut(session, to)])
+
+
+def delete(name: str) -> Path:
+    """Move a session with all that belongs to it into the trash under the home folder; returns the place.
+
+    Raises:
+        SessionMissing: there is none.
+        SessionLocked: it is open.
+        StorageError: it cannot be moved.
+    """
+    path = locate(valid_id(name))
+    if not path.exists():
+        raise SessionMissing(f"there is no session {name!r}", hint="list them with: orkas session list")
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    place = config.home() / "trash" / f"{name}-{stamp}-{new_id()[:4]}"
+    with files.Lock(path.with_name(f"{name}.lock"), name):
+        files.make_folder(place)
+        try:
+            for item in [*_belongings(path), path]:  # the session itself last: until then it is still there
+                item.rename(place / item.name)
+        except OSError as error:
+            raise StorageError(
+                f"session {name!r} could not be moved to the trash: {error.strerror}",
+                hint=f"see what is in {str(place)!r}",
+            ) from error
+    return place
+
+
+def search(query: str) -> Iterator[Hit]:
+    """All messages of all sessions that hold the words, in any case; newest session first, then in order.
+
+    Raises:
+        UsageError: there is nothing to look for.
+    """
+    wanted = query.casefold()
+    if not wanted.strip():
+        raise UsageError("there is nothing to search for", hint="give a word or two")
+    return (hit for info in list_sessions() for hit in _hits(info.id, wanted))
+
+
+def _hits(name: str, wanted: str) -> Iterator[Hit]:
+    try:
+        session = Session.read(name)
+    except StorageError:  # gone or unreadable since it was listed: the others can still be searched
+        return
+    for number, message in enumerate(session.messages, 1):
+        text = text_of(message)
+        if (at := text.casefold().find(wanted)) >= 0:
+            start = max(0, at - 60)
+            yield Hit(name, number, _role(message), " ".join(text[start : at + len(wanted) + 100].split()))
+
+
+def _role(message: Message) -> str:
+    if isinstance(message, UserMessage):
+        return "user"
+    return "assistant" if isinstance(message, AssistantMessage) else "tool"
+
+
+def _cut(session: Session, number: int | None) -> int:
+    """The number as a clean boundary of the history."""
+    messages = session.messages
+    if number is None:
+        return len(messages)
+    if not 0 <= number <= len(messages):
+        raise UsageError(
+            f"session {session.id!r} has no message {number}", hint=f"the messages are numbered 1 to {len(messages)}"
+        )
+    if not is_clean_cut(messages, number):
+        points = cut_points(messages)
+        before = max(p for p in points if p < number)
+        after = min(p for p in points if p > number)
+        raise UsageError(
+            f"message {number} lies inside a round of tool calls, which stays whole", hint=f"use {before} or {after}"
+        )
+    return number
+
+
+def _copy(source: Session, messages: list[Message]) -> str:
+    """A new session with these messages and the files they name."""
+    with Session.open(new_id()) as copy:
+        for file in _files_named(messages):
+            _copy_file(source, copy, file)
+        if messages:
+            copy.append(*messages)
+        return copy.id
+
+
+def _files_named(messages: list[Message]) -> Iterator[str]:
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, Text | Image) and block.file:
+                yield block.file
+
+
+def _copy_file(source: Session, copy: Session, file: str) -> None:
+    try:
+        data = source.media(file)
+    except StorageError:
+        return  # it is missing in the source too, and reading it will say so
+    assert copy.files is not None
+    files.replace(copy.files / file, data)
+
+
+def _belongings(path: Path) -> list[Path]:
+    """What lies beside a session file and belongs to it."""
+    beside = [p for p in path.parent.iterdir() if p.name.startswith(tuple(path.name + s for s in _BESIDE))]
+    return beside + ([files_of(path)] if files_of(path).exists() else [])
+
+
+def _info(path: Path, now_s: float) -> tuple[float, int, SessionInfo] | None:
+    """(believable time, file time in ns, the line of the list); None for what is no readable file."""
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            head = file.read(_HEAD_BYTES)
+            tail = b""
+            if status.st_size > len(head):
+                file.seek(max(len(head), status.st_size - _TAIL_BYTES))
+                tail = file.read(_TAIL_BYTES)
+    except OSError:
+        return None
+    first = recover(head[: head.rfind(b"\n") + 1] if tail else head).messages
+    newest = recover(tail[tail.find(b"\n") + 1 :]).messages if tail else first
+    updated = _believable([_seconds(getattr(newest[-1], "ts", "")) if newest else 0.0, status.st_mtime], now_s)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(updated)) if updated else ""
+    model = next((m.model for m in reversed(newest or first) if isinstance(m, AssistantMessage) and m.model), "")
+    id = path.name.removesuffix(".jsonl")
+    return updated, status.st_mtime_ns, SessionInfo(id, _title(first), stamp, status.st_size, model)
+
+
+def _believable(times: list[float], now_s: float) -> float:
+    """The first time that does not lie in the future. No single clock or field is trusted."""
+    return next((t for t in times if 0 < t <= now_s + _SKEW), 0.0)
+
+
+def _seconds(stamp: str | float) -> float:
+    if isinstance(stamp, int | float):
+        return float(stamp)
+    from datetime import datetime, timezone
+
+    try:
+        parsed = datetime.fromisoformat(stamp)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _title(messages: list[Message]) -> str:
+    for message in messages:
+        if isinstance(message, UserMessage) and message.origin is None and (text := text_of(message).strip()):
+            line = " ".join(text.split())
+            line = "".join(c for c in line if c.isprintable())
+            return line if len(line) <= _TITLE else line[: _TITLE - 1] + "…"
+    return ""

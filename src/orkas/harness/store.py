@@ -1,0 +1,241 @@
+"""The file half of a session: one JSONL file that grows by whole records and is rewritten only as a whole.
+
+Beside ``<id>.jsonl`` may lie ``<id>.jsonl.damaged`` (fragments that were cut away), ``<id>.jsonl.original`` (a damaged
+file as it was before its first rewrite), ``<id>.jsonl.archive`` (records that a rewrite left out) and ``<id>.files``.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from orkas.harness.recovery import VERSION, Record, Recovered, records_of, recover
+from orkas.infra import files
+from orkas.infra.errors import SessionMissing, SessionUnreadable, StorageError
+from orkas.infra.messages import Message, Text, ToolMessage, encode, now
+
+__all__ = ["LINE_CAP", "SPILL_CAP", "JsonlStore", "clip", "files_of", "read_bytes"]
+
+LINE_CAP = 4 * 1024 * 1024
+"""No line that we write is longer, in bytes. A model's longest answer is far below it."""
+SPILL_CAP = 50_000
+"""A tool result longer than this, in characters, is kept in a file of its own and previewed in its record."""
+_HEAD, _TAIL = 8_000, 4_000
+
+
+def clip(text: str, where: str) -> str:
+    """Head and tail of a long text with one line between them that says what is missing and where it is."""
+    left_out = len(text) - _HEAD - _TAIL
+    note = f"[… {left_out:,} of {len(text):,} characters left out here; {where} …]"
+    return f"{text[:_HEAD]}\n{note}\n{text[-_TAIL:]}"
+
+
+def files_of(path: Path) -> Path:
+    """The folder of spilled results and pictures that belongs to a session file."""
+    return path.with_name(path.name.removesuffix(".jsonl") + ".files")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole session file.
+
+    Raises:
+        SessionMissing: there is nothing of that name.
+        SessionUnreadable: there is, and it is no file or cannot be read.
+    """
+    name = path.name.removesuffix(".jsonl")
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise SessionUnreadable(
+                f"session {name!r} cannot be read: {str(path)!r} is not a file",
+                hint="move it away, or use another session name",
+            )
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise SessionMissing(f"there is no session {name!r}", hint="list them with: orkas session list") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SessionUnreadable(
+            f"session {name!r} cannot be read: {reason}",
+            hint=f"check the owner and the mode of {str(path)!r}; nothing was changed",
+        ) from error
+
+
+class JsonlStore:
+    """One session file. ``load`` before anything else; hold the session's lock before ``append`` or ``rewrite``."""
+
+    def __init__(self, path: Path, *, id: str, ops: files.Ops = files.OPS) -> None:
+        self.path = path
+        self._id = id
+        self._ops = ops
+        self.found = Recovered()
+        self._file = files.AppendFile(path, ops=ops)
+        self._stored: list[Message] = []  # one for each message record of the file, in its order
+
+    def load(self, *, missing_ok: bool = False) -> Recovered:
+        """Read the file. Nothing is written, whatever is found.
+
+        Raises:
+            SessionMissing, SessionUnreadable: see ``read_bytes``.
+        """
+        try:
+            data = read_bytes(self.path)
+        except SessionMissing:
+            if not missing_ok:
+                raise
+            data = b""
+        found = self.found = recover(data)
+        if len(data) > LINE_CAP:
+            found.messages = [_bounded(m) for m in found.messages]
+        self._stored = list(found.messages)
+        self._file = files.AppendFile(self.path, end=found.end, stray=len(found.torn), ops=self._ops)
+        return found
+
+    def append(self, messages: Sequence[Message], lines: Sequence[bytes]) -> None:
+        """Add records in one write; ``lines`` are the messages encoded, newline included. Durable when it returns.
+
+        A fragment at the end of the file is first set aside, a missing newline is put in.
+
+        Raises:
+            StorageError: none of them was saved; the call may be repeated.
+        """
+        self._set_aside()
+        start = b"" if self.found.complete else b"\n"
+        if self._file.end == 0:
+            start = self._header()
+        self._file.append(b"".join((start, *lines)))
+        self.found.complete = True
+        self._stored.extend(messages)
+
+    def rewrite(self, messages: Sequence[Message], *, archive: bool = True) -> Path | None:
+        """Make ``messages`` the whole history. Records we do not know stay; kept messages keep their very bytes.
+
+        What is left out goes to the archive first, if ``archive``. Of a damaged file a copy is kept; its path is
+        returned.
+
+        Raises:
+            StorageError: the file is as it was. Always so for a file of a newer version.
+        """
+        if self.found.newer:
+            raise StorageError(
+                f"session {self._id!r} was written by a newer release and is not rewritten",
+                hint="update Orkas, or continue in a fork of the session",
+            )
+        records = self._records()
+        data = self._compose(records, messages)
+        original = self.keep_original() if self.found.damaged else None
+        if archive:
+            self._archive(records, messages)
+        files.replace(self.path, data, ops=self._ops)
+        self._file.close()
+        self._file = files.AppendFile(self.path, end=len(data), ops=self._ops)
+        self.found = Recovered(header=self.found.header, end=len(data))
+        self._stored = list(messages)
+        return original
+
+    def keep_original(self) -> Path:
+        """A copy of the file as it is, beside it; made once for the same bytes. Returns its path.
+
+        Raises:
+            StorageError: it cannot be made.
+        """
+        data = read_bytes(self.path)
+        for n in itertools.count(1):
+            path = self.path.with_name(f"{self.path.name}.original" + (f"-{n}" if n > 1 else ""))
+            if not path.exists():
+                files.replace(path, data, ops=self._ops)
+                return path
+            if read_bytes(path) == data:
+                return path
+        raise AssertionError
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _header(self) -> bytes:
+        header = {"type": "session", "version": VERSION, "id": self._id, "created": now()}
+        self.found.header = header
+        return encode(header) + b"\n"
+
+    def _set_aside(self) -> None:
+        """Keep the fragment that the next append will cut away."""
+        if not (torn := self.found.torn):
+            return
+        note: dict[str, Any] = {"line": self.found.damaged[-1], "set_aside": now()}
+        try:
+            note["text"] = torn.decode()
+        except UnicodeDecodeError:
+            note["base64"] = base64.b64encode(torn).decode()
+        self._beside(".damaged", encode(note) + b"\n")
+        self.found.torn = b""
+
+    def _beside(self, suffix: str, data: bytes) -> None:
+        """Add to a file beside the session, durably, on a line of its own."""
+        path = self.path.with_name(self.path.name + suffix)
+        try:
+            old = path.read_bytes()[-1:] if path.exists() else b""
+            end = path.stat().st_size if path.exists() else 0
+        except OSError as error:
+            raise StorageError(f"{path.name!r} cannot be read: {error.strerror}", hint="move it away") from error
+        side = files.AppendFile(path, end=end, ops=self._ops)
+        try:
+            side.append((b"" if old in (b"", b"\n") else b"\n") + data)
+        finally:
+            side.close()
+
+    def _records(self) -> list[tuple[Record, Message | None]]:
+        """The records of the file, each with the object that stands for it in memory."""
+        records = records_of(read_bytes(self.path)) if self._file.end or self.found.torn else []
+        mine = iter(self._stored)
+        if sum(r.message is not None for r in records) != len(self._stored):
+            raise StorageError(
+                f"{self.path.name!r} was changed by another program while it was open here",
+                hint="close it here and open it again",
+            )
+        return [(r, None if r.message is None else next(mine)) for r in records]
+
+    def _compose(self, records: Sequence[tuple[Record, Message | None]], messages: Sequence[Message]) -> bytes:
+        """The new content: other records keep their place among the messages that stay."""
+        place = {id(m): i for i, (_, m) in enumerate(records) if m is not None}
+        others = [(i, r.raw) for i, (r, m) in enumerate(records) if m is None]
+        lines = [] if self.found.header else [self._header().rstrip()]
+        for message in messages:
+            i = place.get(id(message))
+            while others and i is not None and others[0][0] < i:
+                lines.append(others.pop(0)[1])
+            lines.append(encode(message) if i is None else records[i][0].raw)
+        return b"\n".join([*_header_first(lines, others), b""])
+
+    def _archive(self, records: Sequence[tuple[Record, Message | None]], messages: Sequence[Message]) -> None:
+        """Save what is about to leave the file."""
+        staying = {id(m) for m in messages}
+        leaving = [r.raw for r, m in records if m is not None and id(m) not in staying]
+        if leaving:
+            mark = encode({"type": "archived", "ts": now(), "records": len(leaving)})
+            self._beside(".archive", b"\n".join([mark, *leaving, b""]))
+
+
+def _header_first(lines: list[bytes], others: list[tuple[int, bytes]]) -> list[bytes]:
+    """All lines in order: what is left of the other records at the end, the header at the start."""
+    rest = [raw for _, raw in others]
+    head = [raw for i, raw in others if i == 0]
+    return [*head, *lines, *rest[len(head) :]]
+
+
+def _bounded(message: Message) -> Message:
+    """A result of a size that we would never write, as a preview; everything else as it is."""
+    if type(message) is not ToolMessage or sum(len(b.text) for b in message.content if type(b) is Text) <= LINE_CAP:
+        return message
+    where = "the whole result is in the session file"
+    return replace(
+        message,
+        content=[
+            replace(b, text=clip(b.text, where)) if type(b) is Text and len(b.text) > SPILL_CAP else b
+            for b in message.content
+        ],
+    )
