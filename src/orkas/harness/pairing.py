@@ -16,7 +16,7 @@ from orkas.infra.messages import AssistantMessage, Message, Text, ToolCall, Tool
 
 __all__ = [
     "INTERRUPTED", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired", "is_tool_image",
-    "repair",
+    "open_calls", "repair",
 ]  # fmt: skip
 
 INTERRUPTED = "interrupted: this call did not finish and its result is lost; it may or may not have had an effect"
@@ -111,6 +111,17 @@ def is_clean_cut(messages: Sequence[Message], i: int) -> bool:
         i -= 1
         results += type(messages[i]) is ToolMessage
     return i == 0 or results >= len(calls_of(messages[i - 1]))
+
+
+def open_calls(messages: Sequence[Message]) -> list[ToolCall]:
+    """The calls of the newest assistant message that have no result yet, in declared order."""
+    answered = set()
+    for message in reversed(messages):
+        if type(message) is ToolMessage:
+            answered.add(message.tool_call_id)
+        elif not is_tool_image(message):
+            return [c for c in calls_of(message) if c.id not in answered]
+    return []
 
 
 def interrupted(call: ToolCall, text: str = INTERRUPTED) -> ToolMessage:

@@ -81,7 +81,6 @@ class Turn:
     running: str | None = None
     """Id of the call that runs now."""
     _definitions: list[ToolDef] = field(default_factory=list)
-    _ids: set[str] | None = None
     _unusable: int = 0
     _called: set[bytes] = field(default_factory=set)
     _answer_now: bool = False
@@ -154,7 +153,6 @@ class Turn:
         finally:
             if reply is None:
                 self._keep_partial(heard)
-        reply = self._with_own_ids(reply)
         self.text, self.stop_reason = text_of(reply), reply.stop_reason
         if reply.usage is not None:
             self.usage = self.usage.plus(reply.usage)
@@ -196,24 +194,6 @@ class Turn:
             [Text(text=text)], setup.full_model, setup.provider.api, reason, id=new_id(), ts=now()
         )  # fmt: skip
 
-    def _with_own_ids(self, reply: AssistantMessage) -> AssistantMessage:
-        """A call whose id is empty or was used before in this session gets an id of its own, from its receipt on."""
-        calls = calls_of(reply)
-        if not calls:
-            return reply
-        if self._ids is None:
-            self._ids = {c.id for m in self.setup.session.messages for c in calls_of(m)}
-        fresh: dict[int, ToolCall] = {}
-        for call in calls:
-            if not call.id or call.id in self._ids:
-                fresh[id(call)] = call = msgspec.structs.replace(call, id=f"call_{new_id()}")
-            self._ids.add(call.id)
-        if not fresh:
-            return reply
-        return msgspec.structs.replace(
-            reply, content=[fresh.get(id(b), b) if type(b) is ToolCall else b for b in reply.content]
-        )
-
     async def _act(self, calls: list[ToolCall]) -> AsyncGenerator[Event, None]:
         """Run the calls one after another; images that tools returned follow all results."""
         session = self.setup.session
@@ -229,13 +209,10 @@ class Turn:
                         result = told
                     else:
                         yield ToolProgress(self._next(), call.id, told)
-            message = ToolMessage(
-                call.id, [session.spill(result.text, name=call.name)], result.is_error, id=new_id(), ts=now()
-            )
-            await session.commit(message)
+            [message] = await session.commit(tool_result(call.id, result.text, is_error=result.is_error))
             self.running = None
             self._count(call, is_error=result.is_error)
-            images += [_image_message(call, session.store_image(image)) for image in result.images]
+            images += [_image_message(call, image) for image in result.images]
             yield ToolEnd(self._next(), call.id, call.name, text_of(message), result.is_error)
         if images:
             await session.commit(*images)
