@@ -121,11 +121,7 @@ class JsonlStore:
         Raises:
             StorageError: the file is as it was. Always so for a file of a newer version.
         """
-        if self.found.newer:
-            raise StorageError(
-                f"session {self._id!r} was written by a newer release and is not rewritten",
-                hint="update Orkas, or continue in a fork of the session",
-            )
+        self.check_version()
         records = self._records()
         data = self._compose(records, messages)
         original = self.keep_original() if self.found.damaged else None
@@ -137,6 +133,14 @@ class JsonlStore:
         self.found = Recovered(header=self.found.header, end=len(data))
         self._stored = list(messages)
         return original
+
+    def check_version(self) -> None:
+        """Raise StorageError for a file of a newer version: it is added to, never rewritten."""
+        if self.found.newer:
+            raise StorageError(
+                f"session {self._id!r} was written by a newer release and is not rewritten",
+                hint="update Orkas, or continue in a fork of the session",
+            )
 
     def keep_original(self) -> Path:
         """A copy of the file as it is, beside it; made once for the same bytes. Returns its path.
