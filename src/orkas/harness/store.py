@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import json
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -207,13 +208,14 @@ class JsonlStore:
         """The new content: other records keep their place among the messages that stay."""
         place = {id(m): i for i, (_, m) in enumerate(records) if m is not None}
         others = [(i, r.raw) for i, (r, m) in enumerate(records) if m is None]
-        lines = [] if self.found.header else [self._header().rstrip()]
+        header = self.found.header
+        lines = [others.pop(0)[1] if header and others and json.loads(others[0][1]) == header else self._header().rstrip()]
         for message in messages:
             i = place.get(id(message))
             while others and i is not None and others[0][0] < i:
                 lines.append(others.pop(0)[1])
             lines.append(encode(message) if i is None else records[i][0].raw)
-        return b"\n".join([*_header_first(lines, others), b""])
+        return b"\n".join([*lines, *(raw for _, raw in others), b""])
 
     def _archive(self, records: Sequence[tuple[Record, Message | None]], messages: Sequence[Message]) -> None:
         """Save what is about to leave the file."""
@@ -222,13 +224,6 @@ class JsonlStore:
         if leaving:
             mark = encode({"type": "archived", "ts": now(), "records": len(leaving)})
             self._beside(".archive", b"\n".join([mark, *leaving, b""]))
-
-
-def _header_first(lines: list[bytes], others: list[tuple[int, bytes]]) -> list[bytes]:
-    """All lines in order: what is left of the other records at the end, the header at the start."""
-    rest = [raw for _, raw in others]
-    head = [raw for i, raw in others if i == 0]
-    return [*head, *lines, *rest[len(head) :]]
 
 
 def _bounded(message: Message) -> Message:
