@@ -208,8 +208,8 @@ class JsonlStore:
         """The new content: other records keep their place among the messages that stay."""
         place = {id(m): i for i, (_, m) in enumerate(records) if m is not None}
         others = [(i, r.raw) for i, (r, m) in enumerate(records) if m is None]
-        header = self.found.header
-        lines = [others.pop(0)[1] if header and others and json.loads(others[0][1]) == header else self._header().rstrip()]
+        heads = [n for n, (_, raw) in enumerate(others) if json.loads(raw)["type"] == "session"]
+        lines = [others.pop(heads[0])[1] if heads else self._header().rstrip()]
         for message in messages:
             i = place.get(id(message))
             while others and i is not None and others[0][0] < i:

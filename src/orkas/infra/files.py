@@ -228,7 +228,8 @@ def replace(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
     """Give ``path`` the content ``data`` as a whole, mode 0600; durable when it returns.
 
     Raises:
-        StorageError: the old content is still there, byte for byte, and nothing else is left behind.
+        StorageError: the old content is still there, byte for byte, and nothing else is left behind. (Only a disk that
+            refuses the last flush and then the way back too leaves the new content.)
     """
     path = path.resolve() if path.is_symlink() else path
     make_folder(path.parent, ops)
