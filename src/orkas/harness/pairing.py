@@ -50,7 +50,7 @@ def is_paired(messages: Sequence[Message]) -> bool:
     for m in messages:
         kind = type(m)
         if kind is ToolMessage:
-            if answered == count or m.tool_call_id != ids[answered]:
+            if answered == count or m.tool_call_id != ids[answered]:  # type: ignore[union-attr]
                 return False
             answered += 1
             continue
@@ -65,7 +65,7 @@ def is_paired(messages: Sequence[Message]) -> bool:
             if count != first:
                 rank = -1
                 spoken = False
-        elif not m.origin or m.origin != "tool_image" or m.tool_call_id not in ids[first:]:  # type: ignore[union-attr]
+        elif m.origin != "tool_image" or m.tool_call_id not in ids[first:]:  # type: ignore[union-attr]
             spoken = True
         else:
             place = ids.index(m.tool_call_id, first)  # type: ignore[union-attr]
@@ -302,6 +302,8 @@ def _pictures(messages: Sequence[Message], i: int, slots: list[_Slot]) -> Iterat
     places: dict[str | None, list[int]] = {}
     for place, slot in enumerate(slots):
         places.setdefault(slot.given, []).append(place)
+    for place, slot in enumerate(slots):
+        places.setdefault(slot.call.id, [place])
     for j in range(i + 1, len(messages)):
         m = messages[j]
         if type(m) is AssistantMessage:

@@ -15,7 +15,7 @@ import msgspec
 
 from orkas.infra.messages import Message, decode_message, encode
 
-__all__ = ["VERSION", "Record", "Recovered", "recover", "records_of"]
+__all__ = ["VERSION", "Record", "Recovered", "records_of", "recover"]
 
 VERSION = 1
 """The version of the session file that this release writes."""

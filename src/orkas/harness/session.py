@@ -24,7 +24,7 @@ from orkas.harness.pairing import is_paired, repair
 from orkas.harness.recovery import Recovered
 from orkas.harness.store import JsonlStore, files_of
 from orkas.infra import config, files
-from orkas.infra.errors import SessionMissing, StorageError, UsageError
+from orkas.infra.errors import SessionMissing, UsageError
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
@@ -215,6 +215,11 @@ class Session:
             self.messages[:] = messages
             self._round = None
 
+    def check_version(self) -> None:
+        """Raise StorageError when the file is of a newer version, which ``rewrite`` leaves as it is."""
+        if self._store is not None:
+            self._store.check_version()
+
     async def recommit(self, messages: Sequence[Message]) -> None:
         """``rewrite`` in a thread."""
         await _in_thread(lambda: self.rewrite(messages))
@@ -362,7 +367,7 @@ def _exists(path: Path) -> bool:
         UsageError: there is one whose name differs only in upper and lower case.
     """
     try:
-        names = os.listdir(path.parent)
+        names = [entry.name for entry in os.scandir(path.parent)]
     except OSError:
         return False
     if path.name in names:

@@ -15,17 +15,18 @@ from typing import Any, Literal
 import msgspec
 
 from orkas.harness.pairing import cut_points, is_clean_cut
+from orkas.harness.pairing import repair as heal
 from orkas.harness.recovery import recover
 from orkas.harness.session import Session, locate, sessions_folder, valid_id
-from orkas.harness.store import JsonlStore, files_of, read_bytes
+from orkas.harness.store import JsonlStore, files_of
 from orkas.harness.transcript import to_html, to_markdown
 from orkas.infra import config, files
 from orkas.infra.errors import SessionMissing, StorageError, UsageError
 from orkas.infra.messages import AssistantMessage, Image, Message, Text, UserMessage, encode, new_id, now, text_of
 
 __all__ = [
-    "Hit", "Repair", "SessionInfo", "check", "delete", "export", "fork", "import_file", "last", "list_sessions", "repair",
-    "rewind", "search",
+    "Hit", "Repair", "SessionInfo", "check", "delete", "export", "fork", "import_file", "last", "list_sessions",
+    "repair", "rewind", "search",
 ]  # fmt: skip
 
 _HEAD_BYTES, _TAIL_BYTES = 32 * 1024, 16 * 1024
@@ -70,19 +71,16 @@ class Repair(msgspec.Struct):
 def list_sessions() -> list[SessionInfo]:
     """All sessions, newest first. Reads only the head and the tail of each file."""
     now_s = time.time()
-    found = []
     try:
         with os.scandir(sessions_folder()) as entries:
-            for entry in entries:
-                if entry.name.endswith(".jsonl") and not entry.name.startswith("."):
-                    found.append(_info(Path(entry.path), now_s))
+            paths = [Path(e.path) for e in entries if e.name.endswith(".jsonl") and e.name[0] != "." and e.is_file()]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise StorageError(f"the sessions cannot be listed: {error.strerror}", hint="check ORKAS_HOME") from error
-    found = [item for item in found if item is not None]
+    found = [item for path in paths if (item := _info(path, now_s)) is not None]
     found.sort(key=lambda item: (-item[0], -item[1], item[2].id))
-    return [item[2] for item in found]
+    return [info for _, _, info in found]
 
 
 def last() -> str | None:
@@ -117,20 +115,17 @@ def repair(path: str | Path) -> Repair:
     """
     path = locate(path)
     name = path.name.removesuffix(".jsonl")
-    session = Session.read(path)
-    loaded = session.loaded
-    counts = {"synthesized": loaded.synthesized, "dropped": loaded.dropped, "reordered": loaded.reordered}
-    done = Repair(str(path), False, None, counts, loaded.damaged)
-    if not any((*counts.values(), loaded.renamed, loaded.duplicates, loaded.damaged)):
-        return done
     with files.Lock(path.with_name(f"{name}.lock"), name):
         store = JsonlStore(path, id=name)
-        raw = store.load().messages
-        fresh = Session.read(path)
-        kept = {encode(m): m for m in raw}  # the very objects of the store keep the bytes of their lines
-        done.original = str(store.keep_original())
-        store.rewrite([kept.get(encode(m), m) for m in fresh.messages], archive=False)
-        done.rewritten = True
+        found = store.load()
+        healed = heal(found.messages)
+        counts = {"synthesized": healed.synthesized, "dropped": healed.dropped, "reordered": healed.reordered}
+        done = Repair(str(path), False, None, counts, found.damaged)
+        if healed.changed or found.damaged or found.duplicates:
+            store.check_version()
+            done.original = str(store.keep_original())
+            store.rewrite(healed.messages, archive=False)
+            done.rewritten = True
     return done
 
 
@@ -184,12 +179,9 @@ def rewind(name: str, to: int) -> None:
         SessionMissing, SessionUnreadable, SessionLocked, StorageError: the session is as it was.
     """
     with Session.open(name, create=False) as session:
-        if session.loaded.version > 1:
-            raise StorageError(
-                f"session {name!r} was written by a newer release and is not rewritten",
-                hint=f"continue in a copy: orkas session fork {name} --at {to}",
-            )
-        session.rewrite(session.messages[: _cut(session, to)])
+        at = _cut(session, to)
+        session.check_version()
+        session.rewrite(session.messages[:at])
 
 
 def delete(name: str) -> Path:
@@ -209,7 +201,7 @@ def delete(name: str) -> Path:
         files.make_folder(place)
         try:
             for item in [*_belongings(path), path]:  # the session itself last: until then it is still there
-                item.rename(place / item.name)
+                shutil.move(item, place / item.name)
         except OSError as error:
             raise StorageError(
                 f"session {name!r} could not be moved to the trash: {error.strerror}",
@@ -328,11 +320,11 @@ def _believable(times: list[float], now_s: float) -> float:
 def _seconds(stamp: str | float) -> float:
     if isinstance(stamp, int | float):
         return float(stamp)
-    from datetime import datetime, timezone
+    from datetime import UTC, datetime
 
     try:
         parsed = datetime.fromisoformat(stamp)
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp()
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return 0.0
 

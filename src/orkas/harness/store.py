@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import json
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -121,11 +122,7 @@ class JsonlStore:
         Raises:
             StorageError: the file is as it was. Always so for a file of a newer version.
         """
-        if self.found.newer:
-            raise StorageError(
-                f"session {self._id!r} was written by a newer release and is not rewritten",
-                hint="update Orkas, or continue in a fork of the session",
-            )
+        self.check_version()
         records = self._records()
         data = self._compose(records, messages)
         original = self.keep_original() if self.found.damaged else None
@@ -137,6 +134,14 @@ class JsonlStore:
         self.found = Recovered(header=self.found.header, end=len(data))
         self._stored = list(messages)
         return original
+
+    def check_version(self) -> None:
+        """Raise StorageError for a file of a newer version: it is added to, never rewritten."""
+        if self.found.newer:
+            raise StorageError(
+                f"session {self._id!r} was written by a newer release and is not rewritten",
+                hint="update Orkas, or continue in a fork of the session",
+            )
 
     def keep_original(self) -> Path:
         """A copy of the file as it is, beside it; made once for the same bytes. Returns its path.
@@ -203,13 +208,14 @@ class JsonlStore:
         """The new content: other records keep their place among the messages that stay."""
         place = {id(m): i for i, (_, m) in enumerate(records) if m is not None}
         others = [(i, r.raw) for i, (r, m) in enumerate(records) if m is None]
-        lines = [] if self.found.header else [self._header().rstrip()]
+        heads = [n for n, (_, raw) in enumerate(others) if json.loads(raw)["type"] == "session"]
+        lines = [others.pop(heads[0])[1] if heads else self._header().rstrip()]
         for message in messages:
             i = place.get(id(message))
             while others and i is not None and others[0][0] < i:
                 lines.append(others.pop(0)[1])
             lines.append(encode(message) if i is None else records[i][0].raw)
-        return b"\n".join([*_header_first(lines, others), b""])
+        return b"\n".join([*lines, *(raw for _, raw in others), b""])
 
     def _archive(self, records: Sequence[tuple[Record, Message | None]], messages: Sequence[Message]) -> None:
         """Save what is about to leave the file."""
@@ -218,13 +224,6 @@ class JsonlStore:
         if leaving:
             mark = encode({"type": "archived", "ts": now(), "records": len(leaving)})
             self._beside(".archive", b"\n".join([mark, *leaving, b""]))
-
-
-def _header_first(lines: list[bytes], others: list[tuple[int, bytes]]) -> list[bytes]:
-    """All lines in order: what is left of the other records at the end, the header at the start."""
-    rest = [raw for _, raw in others]
-    head = [raw for i, raw in others if i == 0]
-    return [*head, *lines, *rest[len(head) :]]
 
 
 def _bounded(message: Message) -> Message:

@@ -91,7 +91,8 @@ def _arguments(call: ToolCall) -> str:
 
 
 def _section(number: int, message: Message, media: Callable[[str], bytes]) -> str:
-    kind = "tool" if isinstance(message, ToolMessage) else "assistant" if isinstance(message, AssistantMessage) else "user"
+    kinds: dict[type, str] = {ToolMessage: "tool", AssistantMessage: "assistant"}
+    kind = kinds.get(type(message), "user")
     blocks = "\n".join(filter(None, (_html(b, kind == "tool", media) for b in message.content)))
     heading = html.escape(_heading(message))
     return f'<section class="{kind}" id="m{number}"><h2>{number}. {heading}</h2>\n{blocks}\n</section>'

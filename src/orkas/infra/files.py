@@ -83,16 +83,16 @@ class Ops:
             os.close(fd)
 
     def rename(self, source: Path, target: Path) -> None:
-        os.replace(source, target)
+        source.replace(target)
 
     def link(self, source: Path, target: Path) -> None:
-        os.link(source, target)
+        target.hardlink_to(source)
 
     def unlink(self, path: Path) -> None:
-        os.unlink(path)
+        path.unlink()
 
     def mkdir(self, path: Path) -> None:
-        os.mkdir(path, 0o700)
+        path.mkdir(0o700)
 
 
 OPS = Ops()
@@ -195,7 +195,7 @@ class AppendFile:
         """Refuse to touch a file that somebody else replaced, cut or wrote to."""
         mine = os.fstat(fd)
         try:
-            same = os.path.samestat(mine, os.stat(self.path))
+            same = os.path.samestat(mine, self.path.stat())
         except FileNotFoundError:
             same = False
         if not same or not self.end <= mine.st_size <= self.end + self._stray or not self._found(fd):
@@ -228,7 +228,8 @@ def replace(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
     """Give ``path`` the content ``data`` as a whole, mode 0600; durable when it returns.
 
     Raises:
-        StorageError: the old content is still there, byte for byte, and nothing else is left behind.
+        StorageError: the old content is still there, byte for byte, and nothing else is left behind. (Only a disk that
+            refuses the last flush and then the way back too leaves the new content.)
     """
     path = path.resolve() if path.is_symlink() else path
     make_folder(path.parent, ops)
@@ -248,7 +249,7 @@ def replace(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
     except OSError as error:
         for stray in (temp, kept):
             with suppress(OSError):
-                os.unlink(stray)
+                stray.unlink()
         raise _failure(path, error) from error
     with suppress(OSError):  # a second name of the old content: swept away by the next replace
         ops.unlink(kept)
@@ -284,10 +285,10 @@ def _keep(path: Path, kept: Path, ops: Ops) -> bool:
 def _sweep(path: Path, ops: Ops) -> None:
     """Remove what a killed ``replace`` of this file left behind."""
     prefix = f".{path.name}."
-    for name in os.listdir(path.parent):
-        if name.startswith(prefix) and name.endswith(".tmp"):
+    for other in path.parent.iterdir():
+        if other.name.startswith(prefix) and other.name.endswith(".tmp"):
             with suppress(OSError):
-                ops.unlink(path.parent / name)
+                ops.unlink(other)
 
 
 class Lock:
@@ -338,12 +339,12 @@ class Lock:
         fd, self._fd = self._fd, None
         if os.name != "nt":  # the name goes while the lock is still held: a waiting opener sees that it is stale
             with suppress(OSError):
-                os.unlink(self.path)
+                self.path.unlink()
         _unlock(fd)
         os.close(fd)
         if os.name == "nt":
             with suppress(OSError):
-                os.unlink(self.path)
+                self.path.unlink()
 
     def __enter__(self) -> Lock:
         self.acquire()

@@ -209,7 +209,7 @@ def decode_message(line: bytes | dict[str, Any]) -> Message | None:
     if record["role"] == "tool":
         record.setdefault("tool_call_id", "")
     try:
-        return msgspec.convert(record, Message)
+        return cast("Message", msgspec.convert(record, Message))
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
 

@@ -1,0 +1,326 @@
+"""The pairing invariant: every call is followed at once by exactly one result, and no words are lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orkas.harness.pairing import cut_points, interrupted, is_clean_cut, is_paired, repair
+from orkas.infra.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    Text,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    calls_of,
+    decode_message,
+    encode,
+    text_of,
+    tool_result,
+    user_message,
+)
+
+SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).parents[2] / "shared"))
+CASES = sorted((SHARED / "cases/02-pairing").glob("*.expect.json"))
+
+
+def call(id: str, name: str = "t") -> ToolCall:
+    return ToolCall(id=id, name=name, arguments={})
+
+
+def says(text: str, *calls: ToolCall, stop: str = "") -> AssistantMessage:
+    return AssistantMessage([Text(text=text), *calls], stop_reason=stop)
+
+
+def picture(call_id: str, data: str = "AA==") -> UserMessage:
+    return UserMessage([Image(media_type="image/png", data=data)], origin="tool_image", tool_call_id=call_id)
+
+
+def assert_invariants(before: list[Message], after: list[Message]) -> None:
+    """What every repaired history fulfils, written without the code under test."""
+    at = 0
+    ids: list[str] = []
+    while at < len(after):
+        message = after[at]
+        assert not isinstance(message, ToolMessage), "an orphan result"
+        at += 1
+        for wanted in calls_of(message):
+            result = after[at]
+            assert isinstance(result, ToolMessage), "a call without its result"
+            assert result.tool_call_id == wanted.id, "results out of order"
+            ids.append(wanted.id)
+            at += 1
+    assert all(ids), "an empty id"
+    assert len(set(ids)) == len(ids), "an id twice"
+    again = repair(after)
+    assert not again.changed, "not idempotent"
+    assert all(x is y for x, y in zip(again.messages, after, strict=True))
+    for kind in (UserMessage, AssistantMessage):
+        assert Counter(text_of(m) for m in before if type(m) is kind) == Counter(
+            text_of(m) for m in after if type(m) is kind
+        ), "words lost"
+    assert spoken(before) == spoken(after), "words in another order"
+
+
+def spoken(history: list[Message]) -> list[str]:
+    return [text_of(m) for m in history if not isinstance(m, ToolMessage) and getattr(m, "origin", None) is None]
+
+
+# --- the collected cases ------------------------------------------------------------------------------------------
+
+
+def load(case: Path) -> tuple[list[Message], dict]:
+    expect = json.loads(case.read_text(encoding="utf-8"))
+    lines = (case.parent / expect["input"]).read_bytes().split(b"\n")
+    return [m for line in lines if line and (m := decode_message(line))], expect
+
+
+@pytest.mark.skipif(not CASES, reason="the collected cases are not here (ORKAS_SHARED)")
+def test_the_cases_are_found():
+    assert len(CASES) >= 16
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda p: p.name.split(".")[0])
+def test_case(case: Path):
+    before, expect = load(case)
+    done = repair(before)
+    after = done.messages
+    assert_invariants(before, after)
+    if (wanted := expect.get("expected_messages")) is not None:
+        assert [reduced(m) for m in after] == [reduced(decode(m)) if "content" in m else synthetic(m) for m in wanted]
+    for result in expect.get("must_results", []):
+        assert result_of(before, after, *result["call"]) == result["text"]
+    said = [text_of(m) for m in after]
+    for text in expect.get("must_user_texts", []):
+        assert text in said
+    for text in expect.get("never_texts", []):
+        assert text not in said
+    if expect.get("unchanged"):
+        assert not done.changed
+        assert all(x is y for x, y in zip(before, after, strict=True))
+        assert is_paired(before)
+    if boundaries := expect.get("forbidden_boundaries"):
+        assert set(cut_points(before)) == set(range(len(before) + 1)) - set(boundaries)
+        assert all(is_paired(before[at:]) and is_paired(before[:at]) for at in cut_points(before))
+        assert text_of(before[-1]) == expect["must_last_user_text"]
+
+
+def decode(record: dict) -> Message:
+    message = decode_message(record)
+    assert message is not None
+    return message
+
+
+def reduced(message: Message) -> object:
+    if isinstance(message, ToolMessage) and message.synthetic:
+        return synthetic({"role": "tool", "tool_call_id": message.tool_call_id})
+    return encode(message)
+
+
+def synthetic(record: dict) -> tuple[str, str]:
+    return "synthetic", record["tool_call_id"]
+
+
+def result_of(before: list[Message], after: list[Message], index: int, number: int) -> str:
+    """The text of the result of a call, addressed by its place in the input."""
+    nth = sum(isinstance(m, AssistantMessage) for m in before[:index])
+    place = [i for i, m in enumerate(after) if isinstance(m, AssistantMessage)][nth]
+    return text_of(after[place + 1 + number])
+
+
+# --- single rules -------------------------------------------------------------------------------------------------
+
+
+def test_a_synthetic_result_says_interrupted_and_is_the_same_every_time():
+    history = [user_message("go"), says("", call("c1"))]
+    one, two = repair(history), repair(list(history))
+    assert "interrupted" in text_of(one.messages[-1])
+    assert one.messages[-1] == two.messages[-1] == interrupted(call("c1"))
+    assert one.messages[-1].is_error
+    assert (one.synthesized, one.dropped, one.reordered, one.renamed) == (1, 0, 0, 0)
+
+
+def test_untouched_messages_are_the_same_objects():
+    history: list[Message] = [user_message("a"), says("b"), user_message("go"), says("", call("c1")), user_message("x")]
+    after = repair(history).messages
+    assert [m for m in after if not isinstance(m, ToolMessage)] == history
+    assert all(any(m is old for old in history) for m in after if not isinstance(m, ToolMessage))
+
+
+def test_a_call_whose_arguments_did_not_parse_still_gets_a_result():
+    broken = ToolCall(id="c1", name="t", arguments=None, arguments_raw='{"a":')
+    assert repair([says("", broken)]).messages[1].tool_call_id == "c1"
+
+
+def test_late_results_of_one_id_go_to_the_calls_in_order():
+    history = [says("", call("k")), says("", call("k")), tool_result("k", "one"), tool_result("k", "two")]
+    after = repair(history).messages
+    assert [text_of(m) for m in after if isinstance(m, ToolMessage)] == ["one", "two"]
+
+
+def test_an_id_used_again_after_a_crash_keeps_the_result_in_its_own_turn():
+    history = [
+        user_message("1"), says("", call("fn:0")), user_message("2"), says("", call("fn:0")), tool_result("fn:0", "new"),
+    ]  # fmt: skip
+    results = [m for m in repair(history).messages if isinstance(m, ToolMessage)]
+    assert results[0].synthetic
+    assert text_of(results[1]) == "new"
+
+
+def test_the_first_holder_of_an_id_keeps_it():
+    history = [says("", call("k"), call("k"), call("k_2")), *(tool_result(i, i) for i in ("k", "k", "k_2"))]
+    done = repair(history)
+    assert [c.id for c in calls_of(done.messages[0])] == ["k", "k_2", "k_2_2"]
+    assert done.renamed == 2
+
+
+def test_a_repaired_prefix_does_not_depend_on_what_comes_later():
+    history = [
+        user_message("a"), says("", call(""), call("k")), tool_result("k", "r"), user_message("b"), says("", call("k")),
+        tool_result("k", "s"), user_message("c"), says("", call("k_2"), call("")), user_message("d"), says("", call("k")),
+    ]  # fmt: skip
+    whole = [encode(m) for m in repair(history).messages]
+    for n in (4, 7, 9):
+        part = [encode(m) for m in repair(history[:n]).messages]
+        assert whole[: len(part)] == part
+
+
+def test_pictures_of_repeated_ids_follow_their_own_call():
+    history = [
+        says("", call("k"), call("k")), picture("k", "BB=="), tool_result("k", "1"), picture("k", "CC=="),
+        tool_result("k", "2"), user_message("and?"),
+    ]  # fmt: skip
+    after = repair(history).messages
+    assert [getattr(m, "tool_call_id", None) for m in after] == [None, "k", "k_2", "k", "k_2", None]
+    assert [m.content[0].data for m in after[3:5]] == ["BB==", "CC=="]
+
+
+def test_counts_name_the_smallest_number_of_moves():
+    results = [tool_result(i, i) for i in ("c3", "c1", "c2")]
+    done = repair([says("", call("c1"), call("c2"), call("c3")), *results, tool_result("zz", "?")])
+    assert (done.reordered, done.dropped, done.synthesized) == (1, 1, 0)
+
+
+def test_a_stale_result_before_an_earlier_turn_is_not_taken_for_an_answer():
+    history = [tool_result("c", "stale"), user_message("go"), says("hm"), user_message("so"), says("", call("c"))]
+    assert repair(history).messages[-1].synthetic
+
+
+@pytest.mark.parametrize("stop", ["aborted", "error"])
+def test_an_aborted_message_keeps_its_call_and_the_result(stop: str):
+    history = [user_message("go"), says("Reading", call("c"), stop=stop), tool_result("c", "milk"), user_message("again")]
+    assert repair(history).messages == history
+
+
+def test_no_cut_inside_a_group_or_before_its_pictures():
+    history = [user_message("a"), says("", call("c")), tool_result("c", "r"), picture("c"), user_message("b")]
+    assert cut_points(history) == [0, 1, 4, 5]
+    assert cut_points(history[:2]) == [0, 1]
+    assert cut_points([]) == [0]
+
+
+# --- properties ---------------------------------------------------------------------------------------------------
+
+IDS = st.sampled_from(["", "a", "b", "c", "a_2", "call_1"])
+
+
+@st.composite
+def damaged_histories(draw: st.DrawFn) -> list[Message]:
+    """Histories that began well and were then cut, doubled, shuffled and mislabelled."""
+    history: list[Message] = []
+    words = iter(range(10_000))
+    for _ in range(draw(st.integers(0, 6))):
+        history.append(user_message(f"u{next(words)}"))
+        ids = draw(st.lists(IDS, max_size=4))
+        history.append(says(f"a{next(words)}", *map(call, ids)))
+        for id in ids:
+            history.append(tool_result(id, f"r{next(words)}", synthetic=draw(st.booleans())))
+        for id in ids:
+            if draw(st.integers(0, 3)) == 0:
+                history.append(picture(id))
+    for _ in range(draw(st.integers(0, 6))):
+        if history:
+            at = draw(st.integers(0, len(history) - 1))
+            match draw(st.sampled_from(["drop", "double", "move", "orphan", "speak"])):
+                case "drop":
+                    del history[at]
+                case "double" if isinstance(history[at], ToolMessage):
+                    history.insert(draw(st.integers(0, len(history))), history[at])
+                case "move":
+                    history.insert(draw(st.integers(0, len(history) - 1)), history.pop(at))
+                case "orphan":
+                    history.insert(at, tool_result(draw(IDS), "orphan"))
+                case "speak":
+                    history.insert(at, user_message(f"s{next(words)}"))
+    return history
+
+
+@settings(max_examples=600, deadline=None)
+@given(damaged_histories())
+def test_any_history_is_repaired(history: list[Message]):
+    copy = list(history)
+    done = repair(history)
+    assert history == copy, "the input was changed"
+    assert_invariants(history, done.messages)
+    assert is_paired(done.messages)
+    assert [encode(m) for m in repair(copy).messages] == [encode(m) for m in done.messages]
+    real = sum(isinstance(m, ToolMessage) for m in history)
+    assert sum(isinstance(m, ToolMessage) for m in done.messages) == real - done.dropped + done.synthesized
+
+
+@settings(max_examples=400, deadline=None)
+@given(damaged_histories())
+def test_paired_means_that_repair_has_nothing_to_do(history: list[Message]):
+    done = repair(history)
+    same = len(done.messages) == len(history) and all(x is y for x, y in zip(done.messages, history, strict=True))
+    assert is_paired(history) == same == (not done.changed)
+
+
+@settings(max_examples=300, deadline=None)
+@given(damaged_histories())
+def test_every_cut_point_gives_two_paired_halves(history: list[Message]):
+    paired = repair(history).messages
+    points = cut_points(paired)
+    assert points == [i for i in range(len(paired) + 1) if is_clean_cut(paired, i)]
+    for i in points:
+        assert is_paired(paired[:i])
+        assert is_paired(paired[i:])
+    for i in set(range(len(paired) + 1)) - set(points):
+        inside = isinstance(paired[i], ToolMessage) or paired[i].origin == "tool_image"
+        assert inside, "a clean place was refused"
+
+
+@settings(max_examples=300, deadline=None)
+@given(damaged_histories())
+def test_a_real_result_behind_its_only_call_is_never_lost(history: list[Message]):
+    made = Counter(c.id for m in history for c in calls_of(m))
+    after = repair(history).messages
+    for i, m in enumerate(history):
+        for wanted in calls_of(m):
+            real = [r for r in history[i:] if isinstance(r, ToolMessage) and r.tool_call_id == wanted.id and not r.synthetic]
+            if made[wanted.id] == 1 and wanted.id and real:
+                kept = [text_of(r) for r in after if isinstance(r, ToolMessage)]
+                assert text_of(real[0]) in kept
+
+
+def test_checking_a_long_history_is_fast():
+    history: list[Message] = []
+    for i in range(500):
+        history += [user_message("q"), says("", call(f"c{i}")), tool_result(f"c{i}", "r"), says("a")]
+    best = min(_timed(history) for _ in range(20))
+    assert best / len(history) < 1e-6, "ten times the time it should take"
+
+
+def _timed(history: list[Message]) -> float:
+    start = time.perf_counter()
+    assert is_paired(history)
+    return time.perf_counter() - start

@@ -1,0 +1,687 @@
+"""The disk fills, the cable is pulled, the process is killed: no acknowledged message is ever lost."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from orkas.harness.pairing import is_paired
+from orkas.harness.session import Session
+from orkas.infra import files
+from orkas.infra.errors import SessionLocked, StorageError
+from orkas.infra.messages import (
+    AssistantMessage,
+    Message,
+    Text,
+    ToolCall,
+    ToolMessage,
+    encode,
+    tool_result,
+    user_message,
+)
+
+SOURCE = str(Path(__file__).parents[1] / "src")
+posix = pytest.mark.skipif(os.name == "nt", reason="uses POSIX signals and limits")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ORKAS_HOME", str(tmp_path))
+    return tmp_path
+
+
+def ask(id: str) -> AssistantMessage:
+    return AssistantMessage([Text(text=f"ask {id}"), ToolCall(id=id, name="t", arguments={})])
+
+
+def texts(messages: list[Message]) -> list[str]:
+    """All words and real results, long ones by their beginning."""
+    return [
+        b.text[:20] for m in messages if not getattr(m, "synthetic", False) for b in m.content if isinstance(b, Text)
+    ]  # fmt: skip
+
+
+def strays(home: Path) -> list[str]:
+    return [p.name for p in (home / "sessions").rglob("*") if ".tmp" in p.name or p.name.endswith(".lock")]
+
+
+# --- faults -------------------------------------------------------------------------------------------------------
+
+
+class Faulty(files.Ops):
+    """The ``nth`` call and the ``more`` after it fail; ``partly``: a write first takes that many bytes."""
+
+    def __init__(self, nth: int, code: int, *, more: int = 0, partly: int | None = None) -> None:
+        self.failing = range(nth, nth + more + 1)
+        self.code = code
+        self.partly = partly
+        self.calls = 0
+        self.fired = 0
+
+    def _step(self) -> bool:
+        self.calls += 1
+        if self.calls not in self.failing:
+            return False
+        self.fired += 1
+        return True
+
+    def _fail(self) -> None:
+        if self._step():
+            raise OSError(self.code, os.strerror(self.code))
+
+    def write(self, fd: int, data: bytes) -> int:
+        if self._step():
+            if self.partly is None:
+                raise OSError(self.code, os.strerror(self.code))
+            done = super().write(fd, data[: self.partly])
+            if self.code == 0:
+                return done  # a full disk may take a part and say nothing
+            raise OSError(self.code, os.strerror(self.code))
+        return super().write(fd, data)
+
+    def open(self, path: Path, flags: int) -> int:
+        self._fail()
+        return super().open(path, flags)
+
+    def truncate(self, fd: int, size: int) -> None:
+        self._fail()
+        super().truncate(fd, size)
+
+    def sync(self, fd: int) -> None:
+        self._fail()
+
+    def sync_folder(self, folder: Path) -> None:
+        self._fail()
+
+    def rename(self, source: Path, target: Path) -> None:
+        if len(self.failing) == 1:  # a disk that stays full refuses no renames
+            self._fail()
+        super().rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        self._fail()
+        super().link(source, target)
+
+
+FAULTS = {
+    "full": {"code": errno.ENOSPC},
+    "full after ten bytes": {"code": errno.ENOSPC, "partly": 10},
+    "short write without error": {"code": 0, "partly": 10},
+    "input/output error": {"code": errno.EIO},
+    "full for a while": {"code": errno.ENOSPC, "more": 5, "partly": 3},
+}
+
+
+def talk(session: Session, home: Path) -> Iterator[StorageError]:
+    """A session with everything that writes; yields each failure as it is told, and goes on."""
+    path = home / "sessions/s.jsonl"
+    steps: list[list[Message]] = [
+        [user_message("one")], [ask("a"), tool_result("a", "r1")], [user_message("two")],
+        [ask("b")], [tool_result("b", "long " + "x" * 60_000)], [user_message("three")],
+    ]  # fmt: skip
+    for step in steps:
+        before = len(session.messages)
+        try:
+            session.append(*step)
+            assert session.unsaved == 0
+        except StorageError as error:
+            assert session.unsaved > 0, "a failed save must keep the messages"
+            yield error
+        assert len(session.messages) == before + len(step), "memory has them either way"
+    memory, disk = list(session.messages), path.read_bytes() if path.exists() else None
+    try:
+        session.rewrite([user_message("summary"), *session.messages[-1:]])
+    except StorageError as error:
+        yield error
+        assert session.messages == memory
+        assert (path.read_bytes() if path.exists() else None) == disk, "a failed rewrite changed the file"
+        assert not [name for name in strays(home) if ".tmp" in name]
+    try:
+        session.append(user_message("four"))
+    except StorageError as error:
+        yield error
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_whatever_call_fails_it_is_told_and_nothing_is_lost(kind: str, home: Path):
+    for nth in itertools.count(1):
+        for stale in (home / "sessions").glob("*.jsonl*"):
+            stale.unlink()
+        ops = Faulty(nth, **FAULTS[kind])
+        session = Session.open("s", ops=ops)
+        told = list(talk(session, home))
+        ops.failing = range(0)
+        session.close()
+        again = Session.read("s")
+        assert again.messages == session.messages, f"call {nth}"
+        assert not again.loaded.damaged, f"call {nth} left a welded or torn line"
+        assert not strays(home)
+        if not ops.fired:
+            break
+        assert all(str(error) and error.hint for error in told)
+    assert nth > 20
+    assert not told
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_torn_tail_survives_every_fault_of_its_recovery(kind: str, home: Path):
+    path = home / "sessions/s.jsonl"
+    path.parent.mkdir(parents=True)
+    for nth in itertools.count(1):
+        path.write_bytes(encode(user_message("one")) + b"\n" + encode(ask("a")) + b'\n{"role":"tool","tool_call')
+        aside = path.with_name("s.jsonl.damaged")
+        aside.unlink(missing_ok=True)
+        ops = Faulty(nth, **FAULTS[kind])
+        with Session.open("s", ops=ops) as session:
+            try:
+                session.append(user_message("two"))
+            except StorageError:
+                assert session.unsaved == 2  # the healed result and the message
+            ops.failing = range(0)
+        again = Session.read("s")
+        assert again.messages == session.messages
+        assert json.loads(aside.read_bytes().splitlines()[-1])["text"] == '{"role":"tool","tool_call'
+        if not ops.fired:
+            break
+    assert nth > 4
+
+
+def test_a_failed_save_is_told_in_a_sentence_with_a_way_out():
+    ops = Faulty(0, errno.ENOSPC)
+    with Session.open("s", ops=ops) as session:
+        session.append(user_message("one"))
+        ops.failing = range(ops.calls + 1, ops.calls + 2)
+        with pytest.raises(StorageError, match="could not be written: No space left on device") as caught:
+            session.append(user_message("two"))
+        assert caught.value.hint == "free some disk space"
+        assert session.unsaved == 1
+        session.append(user_message("three"))
+        assert session.unsaved == 0
+    assert texts(Session.read("s").messages) == ["one", "two", "three"]
+
+
+def test_closing_with_unsaved_messages_fails_loudly_and_still_lets_go():
+    ops = Faulty(1, errno.ENOSPC, more=1000)
+    session = Session.open("s", ops=ops)
+    with pytest.raises(StorageError):
+        session.append(user_message("one"))
+    with pytest.raises(StorageError):
+        session.close()
+    assert session.unsaved == 1
+    Session.open("s").close()
+
+
+async def test_a_failed_commit_is_told_and_made_good_by_the_next():
+    ops = Faulty(1, errno.EIO)
+    with Session.open("s", ops=ops) as session:
+        with pytest.raises(StorageError):
+            await session.commit(user_message("one"))
+        await session.commit(user_message("two"))
+    assert texts(Session.read("s").messages) == ["one", "two"]
+
+
+@pytest.mark.parametrize("meddle", ["add", "cut", "replace", "remove"])
+def test_a_file_changed_underneath_is_never_overwritten(meddle: str, home: Path):
+    path = home / "sessions/s.jsonl"
+    session = Session.open("s")
+    session.append(user_message("one"), user_message("two"))
+    foreign = encode(user_message("foreign")) + b"\n"
+    match meddle:
+        case "add":
+            with path.open("ab") as file:
+                file.write(foreign)
+        case "cut":
+            os.truncate(path, 40)
+        case "replace":
+            path.with_name("x").write_bytes(foreign)
+            path.with_name("x").replace(path)
+        case "remove":
+            path.unlink()
+    left = path.read_bytes() if path.exists() else None
+    for attempt in (lambda: session.append(user_message("three")), session.close):
+        with pytest.raises(StorageError, match="changed by another program"):
+            attempt()
+    assert (path.read_bytes() if path.exists() else None) == left
+
+
+@posix
+@pytest.mark.skipif(os.geteuid() == 0 if hasattr(os, "geteuid") else False, reason="root may write everywhere")
+def test_a_read_only_folder_is_told(home: Path):
+    with Session.open("s") as session:
+        session.append(user_message("one"))
+        (home / "sessions").chmod(0o500)
+        try:
+            with pytest.raises(StorageError, match="writable"):
+                session.rewrite([user_message("two")])
+        finally:
+            (home / "sessions").chmod(0o700)
+
+
+LIMITED = """
+import resource, signal
+from orkas.harness.session import Session
+from orkas.infra.errors import StorageError
+from orkas.infra.messages import user_message
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
+session = Session.open("s")
+failed = 0
+for n in range(12):
+    try:
+        session.append(user_message(f"{n} " + "x" * 400))
+    except StorageError:
+        failed += 1
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+session.append(user_message("end"))
+session.close()
+print(failed)
+"""
+
+
+@posix
+def test_a_real_limit_that_gives_short_writes_loses_nothing(home: Path):
+    env = {**os.environ, "PYTHONPATH": SOURCE, "ORKAS_HOME": str(home)}
+    out = subprocess.run([sys.executable, "-c", LIMITED], env=env, capture_output=True, check=True, text=True)
+    assert int(out.stdout) > 3
+    again = Session.read("s")
+    assert [text.split()[0] for text in texts(again.messages)] == [*map(str, range(12)), "end"]
+    assert not again.loaded.damaged
+
+
+# --- replace ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_replace_gives_the_old_content_or_the_new(kind: str, home: Path):
+    path = home / "deep/er/file"
+    files.make_folder(path.parent)
+    for nth in itertools.count(1):
+        path.write_bytes(b"old")
+        ops = Faulty(nth, **FAULTS[kind])
+        try:
+            files.replace(path, b"new" * 100, ops=ops)
+            assert path.read_bytes() == b"new" * 100
+        except StorageError:
+            assert path.read_bytes() == b"old"
+        assert [p.name for p in path.parent.iterdir()] == ["file"]
+        if not ops.fired:
+            break
+    assert nth >= 6
+
+
+def test_replace_sweeps_what_a_killed_one_left_behind(home: Path):
+    (home / ".file.1234.tmp").write_bytes(b"half")
+    (home / ".other.1234.tmp").write_bytes(b"not ours")
+    files.replace(home / "file", b"new")
+    assert sorted(p.name for p in home.iterdir()) == [".other.1234.tmp", "file"]
+
+
+# --- power cuts: every disk image that the unsynced rest could leave ---------------------------------------------
+
+
+@dataclass
+class Inode:
+    ops: list[tuple[str, bytes, int]] = field(default_factory=list)
+    durable: int = 0
+
+
+class Recording(files.Ops):
+    """Applies every call for real and writes it down."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log: list[tuple] = []
+        self._inodes = itertools.count()
+        self._of_fd: dict[int, int] = {}
+        self._of_path: dict[str, int] = {}
+
+    def adopt(self, path: Path) -> None:
+        """A file that is there, whole and durable, before the script begins."""
+        inode = self._create(path)
+        self.log += [("write", inode, path.read_bytes()), ("sync", inode), ("names",)]
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self.root))
+
+    def _create(self, path: Path) -> int:
+        inode = self._of_path[self._name(path)] = next(self._inodes)
+        self.log.append(("create", self._name(path), inode))
+        return inode
+
+    def open(self, path: Path, flags: int) -> int:
+        new = not path.exists()
+        fd = super().open(path, flags)
+        self._of_fd[fd] = self._create(path) if new else self._of_path[self._name(path)]
+        return fd
+
+    def write(self, fd: int, data: bytes) -> int:
+        self.log.append(("write", self._of_fd[fd], data))
+        return super().write(fd, data)
+
+    def truncate(self, fd: int, size: int) -> None:
+        self.log.append(("truncate", self._of_fd[fd], size))
+        super().truncate(fd, size)
+
+    def sync(self, fd: int) -> None:
+        self.log.append(("sync", self._of_fd[fd]))
+
+    def sync_folder(self, folder: Path) -> None:
+        self.log.append(("names",))
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._of_path[self._name(target)] = self._of_path.pop(self._name(source))
+        self.log.append(("rename", self._name(source), self._name(target)))
+        super().rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        super().link(source, target)
+        self._of_path[self._name(target)] = self._of_path[self._name(source)]
+        self.log.append(("link", self._name(source), self._name(target)))
+
+    def unlink(self, path: Path) -> None:
+        super().unlink(path)
+        self._of_path.pop(self._name(path), None)
+        self.log.append(("unlink", self._name(path)))
+
+
+def images(log: list[tuple]) -> Iterator[dict[str, bytes]]:
+    """All disk images a power cut just after ``log`` could leave.
+
+    Names and the data of each file persist on their own. What was not flushed may be there, missing, torn, or a run
+    of zeros.
+    """
+    inodes: dict[int, Inode] = defaultdict(Inode)
+    names: list[tuple] = []
+    durable_names = 0
+    for op in log:
+        match op:
+            case ("write", inode, data):
+                inodes[inode].ops.append(("write", data, 0))
+            case ("truncate", inode, size):
+                inodes[inode].ops.append(("truncate", b"", size))
+            case ("sync", inode):
+                inodes[inode].durable = len(inodes[inode].ops)
+            case ("names",):
+                durable_names = len(names)
+            case ("create" | "rename" | "link" | "unlink", *_):
+                names.append(op)
+    contents = {n: list(dict.fromkeys(versions(inode))) for n, inode in inodes.items()}
+    for count in range(durable_names, len(names) + 1):
+        folder = directory(names[:count])
+        choices = [contents.get(inode, [b""]) for inode in folder.values()]
+        for picked in itertools.islice(itertools.product(*choices), 500):
+            yield dict(zip(folder, picked, strict=True))
+
+
+def versions(inode: Inode) -> Iterator[bytes]:
+    data = bytearray()
+    for i, (kind, added, size) in enumerate(inode.ops):
+        if i >= inode.durable:
+            yield bytes(data)
+            if kind == "write":
+                for cut in {0, 1, len(added) // 2, len(added) - 2, len(added) - 1} & set(range(len(added))):
+                    yield bytes(data) + added[:cut]
+                    yield bytes(data) + added[:cut] + bytes(len(added) - cut)
+        if kind == "write":
+            data += added
+        else:
+            del data[size:]
+    yield bytes(data)
+
+
+def directory(names: list[tuple]) -> dict[str, int]:
+    now: dict[str, int] = {}
+    for op in names:
+        match op:
+            case ("create", path, inode):
+                now[path] = inode
+            case ("rename", source, target):
+                now[target] = now.pop(source)
+            case ("link", source, target):
+                now[target] = now[source]
+            case ("unlink", path):
+                now.pop(path, None)
+    return now
+
+
+class Script:
+    """Runs a session on recording operations; notes what is acknowledged and what is on its way."""
+
+    def __init__(self, home: Path, start: bytes | None) -> None:
+        path = home / "sessions/s.jsonl"
+        (home / "sessions/s.files").mkdir(parents=True)
+        self.ops = Recording(home)
+        if start is not None:
+            path.write_bytes(start)
+            self.ops.adopt(path)
+        self.session = Session.open("s", ops=self.ops)
+        self.acked: list[str] = texts(self.session.messages)
+        self.ever: list[str] = list(self.acked)
+        self.ops.log.append(("ack", self.acked, self.acked, list(self.ever)))
+
+    def append(self, *messages: Message) -> None:
+        self._step(self.acked + [t for m in messages for t in texts([m])], lambda: self.session.append(*messages))
+
+    def rewrite(self, keep: int) -> None:
+        new = [user_message(f"summary of {len(self.acked)}"), *self.session.messages[keep:]]
+        self._step(texts(new), lambda: self.session.rewrite(new))
+
+    def _step(self, coming: list[str], do: Callable[[], object]) -> None:
+        self.ops.log.append(("ack", self.acked, coming, list(self.ever)))
+        do()
+        self.acked = coming
+        self.ever += [t for t in coming if t not in self.ever]
+        self.ops.log.append(("ack", self.acked, self.acked, list(self.ever)))
+
+
+def sweep(log: list[tuple], place: Path, *, most: int = 1_000_000) -> tuple[int, list[str]]:
+    """Check every distinct image of every cut, until ``most`` problems; how many images there were, and what was wrong."""
+    seen: set[object] = set()
+    wrong: list[str] = []
+    begin = next(i for i, op in enumerate(log) if op[0] == "ack")
+    state = log[begin]
+    for cut in range(begin + 1, len(log) + 1):
+        if log[cut - 1][0] == "ack":
+            state = log[cut - 1]
+        for image in images([op for op in log[:cut] if op[0] != "ack"]):
+            key = (tuple(sorted(image.items())), str(state))
+            if key not in seen and len(wrong) < most:
+                seen.add(key)
+                if problem := check_image(image, *state[1:], place=place / str(len(seen))):
+                    wrong.append(f"cut {cut}: {problem}")
+    return len(seen), wrong
+
+
+class NoSync(files.Ops):
+    """Checking thousands of images needs no flush."""
+
+    def sync(self, fd: int) -> None:
+        pass
+
+    def sync_folder(self, folder: Path) -> None:
+        pass
+
+
+def check_image(image: dict[str, bytes], acked: list[str], coming: list[str], ever: list[str], *, place: Path) -> str:
+    os.environ["ORKAS_HOME"] = str(place)  # the autouse fixture puts the old value back
+    (place / "sessions/s.files").mkdir(parents=True)
+    for name, data in image.items():
+        (place / name).write_bytes(data)
+    with Session.open("s", ops=NoSync()) as session:
+        first = texts(session.messages)
+        if not is_paired(session.messages):
+            return "not paired"
+        if first not in (acked, coming) and (first[: len(acked)] != acked or coming[: len(first)] != first):
+            return f"acknowledged {acked}, found {first}"
+        for m in session.messages:
+            if isinstance(m, ToolMessage) and (file := m.content[0].file):
+                try:
+                    whole = session.media(file)
+                except StorageError as error:
+                    return str(error)
+                if not whole.startswith(m.content[0].text[:20].encode()) or len(whole) != m.content[0].bytes:
+                    return "a spilled result is damaged"
+        session.append(user_message("after"))
+    again = Session.read("s")
+    if texts(again.messages) != [*first, "after"]:
+        return "an append after recovery was lost or damaged"
+    if again.messages != session.messages:
+        return "loading is not idempotent"
+    beside = (place / "sessions/s.jsonl.archive", place / "sessions/s.jsonl")
+    raw = b"".join(p.read_bytes() for p in beside if p.exists())
+    return next((f"{text!r} is nowhere" for text in ever if text.encode() not in raw), "")
+
+
+def run_script(home: Path, start: bytes | None, seed: int | None = None) -> list[tuple]:
+    script = Script(home, start)
+    if seed is None:
+        script.append(user_message("one"))
+        script.append(ask("a"))
+        script.append(tool_result("a", "long one " + "x" * 60_000))
+        script.append(ask("b"), tool_result("b", "r2"), user_message("two"))
+        script.rewrite(keep=len(script.session.messages) - 1)
+        script.append(user_message("three"))
+    else:
+        dice = random.Random(seed)
+        for n in range(dice.randint(2, 5)):
+            match dice.randint(0, 4):
+                case 0:
+                    script.append(user_message(f"u{n}"), user_message(f"v{n}" * dice.randint(1, 40)))
+                case 1:
+                    script.append(ask(f"c{n}"), tool_result(f"c{n}", f"r{n}"))
+                case 2:
+                    script.append(ask(f"c{n}"))
+                case _:
+                    points = [i for i in range(len(script.session.messages)) if is_paired(script.session.messages[i:])]
+                    if points and is_paired(script.session.messages):
+                        script.rewrite(keep=dice.choice(points))
+    script.session.close()
+    return script.ops.log
+
+
+TORN = encode(user_message("zero")) + b"\n" + encode(ask("z")) + b'\n{"role":"tool","tool_ca'
+STARTS = {
+    "new": None,
+    "torn": TORN,
+    "no newline": encode(user_message("zero")),
+    "bad middle": encode(user_message("zero")) + b"\n{bad\n" + encode(user_message("half")) + b"\n",
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_every_power_cut_keeps_what_was_acknowledged(start: str, home: Path):
+    log = run_script(home / "run", STARTS[start]) if _at(home / "run") else []
+    count, wrong = sweep(log, home / "images")
+    assert not wrong
+    assert count > 60
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("ORKAS_CRASH_SCRIPTS", "8"))))
+def test_power_cuts_in_random_sessions(seed: int, home: Path):
+    _at(home / "run")
+    _, wrong = sweep(run_script(home / "run", random.Random(seed).choice([*STARTS.values()]), seed), home / "images")
+    assert not wrong
+
+
+@pytest.mark.parametrize("forgotten", ["sync", "names"])
+def test_the_sweep_finds_a_store_that_forgets_to(forgotten: str, home: Path):
+    """The same log with one kind of call left out must look broken, or the sweep proves nothing."""
+    _at(home / "run")
+    log = run_script(home / "run", TORN)
+    first = next(i for i, op in enumerate(log) if op[0] == "ack")
+    _, wrong = sweep(log[:first] + [op for op in log[first:] if op[0] != forgotten], home / "images", most=1)
+    assert wrong
+
+
+def _at(home: Path) -> bool:
+    os.environ["ORKAS_HOME"] = str(home)  # the autouse fixture puts the old value back
+    return True
+
+
+# --- real processes -----------------------------------------------------------------------------------------------
+
+APPENDER = """
+import sys
+from orkas.harness.session import Session
+from orkas.infra.messages import AssistantMessage, Text, ToolCall, tool_result, user_message
+session = Session.open("killed")
+n = int(sys.argv[1])
+while True:
+    session.append(user_message(f"u{n} " + "x" * (n * 37 % 3000)))
+    print(f"u{n}", flush=True)
+    session.append(AssistantMessage([ToolCall(id=f"c{n}", name="t", arguments={})]))
+    session.append(tool_result(f"c{n}", f"r{n}"))
+    print(f"r{n}", flush=True)
+    if n % 7 == 6:
+        session.rewrite([user_message("summary"), *session.messages[-30:]])
+    n += 1
+"""
+
+HOLDER = """
+import sys
+from orkas.harness.session import Session
+from orkas.infra.messages import user_message
+session = Session.open("held")
+session.append(user_message("mine"))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def child(script: str, home: Path, *arguments: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": SOURCE, "ORKAS_HOME": str(home)}
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+
+
+@posix
+def test_kill_at_random_moments_loses_nothing_acknowledged(home: Path):
+    dice = random.Random(20261130)
+    printed: list[str] = []
+    for kill in range(int(os.environ.get("ORKAS_KILLS", "40"))):
+        with child(APPENDER, home, str(kill * 10_000)) as process:
+            assert process.stdout is not None
+            told = [process.stdout.readline().strip()]
+            time.sleep(dice.random() * 0.02)  # the random moment: any moment is a right one
+            process.kill()
+            told += process.stdout.read().split("\n")[:-1]
+        printed += told
+        session = Session.read("killed")
+        assert is_paired(session.messages)
+        raw = b"".join(p.read_bytes() for p in (home / "sessions").glob("killed.jsonl*"))
+        assert not [word for word in told if f'"{word}'.encode() not in raw], f"kill {kill}"
+        assert len(session.loaded.damaged) <= 1, "only the newest record can be torn"
+    raw = b"".join(p.read_bytes() for p in (home / "sessions").glob("killed.jsonl*"))
+    assert not [word for word in printed if f'"{word}'.encode() not in raw]
+
+
+@posix
+def test_a_second_process_is_refused_by_name_until_the_first_is_gone(home: Path):
+    with child(HOLDER, home) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        with pytest.raises(SessionLocked, match=f"pid {process.pid} on ") as caught:
+            Session.open("held")
+        assert str(process.pid) in caught.value.owner
+        owner = json.loads((home / "sessions/held.lock").read_bytes())
+        assert set(owner) == {"pid", "host", "start", "command"}
+        assert texts(Session.read("held").messages) == ["mine"], "looking is always allowed"
+        process.kill()
+    assert (home / "sessions/held.lock").exists(), "a killed owner leaves its file, which is no obstacle"
+    with Session.open("held") as session:
+        session.append(user_message("and mine"))
+    assert texts(Session.read("held").messages) == ["mine", "and mine"]
+    assert not (home / "sessions/held.lock").exists()
