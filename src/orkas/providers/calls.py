@@ -86,9 +86,12 @@ class _Call:
     def build(self) -> ToolCall:
         raw = None if self.value is not None else well_formed("".join(self.fragments))
         arguments = scrub(self.value) if raw is None else parse_arguments(raw)
-        name = well_formed(self.name).strip()
         return ToolCall(
-            id=well_formed(self.id) or new_call_id(), name=name, arguments=arguments, arguments_raw=raw, vendor=self.extra
+            id=well_formed(self.id) or new_call_id(),
+            name=well_formed(self.name).strip(),
+            arguments=arguments,
+            arguments_raw=raw,
+            vendor=self.extra,
         )
 
 

@@ -19,7 +19,7 @@ from orkas.infra.errors import ProviderError
 from orkas.infra.events import ErrorClass
 from orkas.infra.messages import well_formed
 
-__all__ = ["classify", "mask", "retry_after"]
+__all__ = ["classify", "mask", "page_text", "retry_after"]
 
 _SHOWN = 600
 """Characters of the vendor's own message that are shown."""
@@ -64,7 +64,8 @@ _QUOTA = re.compile(
     r"spending limit|usage_limit_reached|usage limit has been reached|usage_not_included|extra usage is required|"
     r"billing_(?:hard_limit|not_active)|billing hard limit|payment required|balance is (?:too low|insufficient)|"
     r"recharge|arrear|overdue|per ?day(?:per|$|\W)|perday|tokens per day|requests per day|daily (?:limit|quota)|"
-    r"monthly (?:limit|quota)|account (?:is )?(?:suspended|deactivated|not active)|exceeded_current_quota|quota_exceeded"
+    r"monthly (?:limit|quota)|account (?:is )?(?:suspended|deactivated|not active)|exceeded_current_quota|"
+    r"quota_exceeded"
 )
 _QUOTA_SOFT = re.compile(r"exceeded your current quota")
 _FILTER = re.compile(
@@ -100,8 +101,8 @@ _LIMITED = re.compile(
     r"please wait before trying"
 )
 _BUSY = re.compile(
-    r"overloaded|capacity|high demand|server_is_overloaded|service_unavailable|unavailable|insufficient_system_resource|"
-    r"try again later|engine_overloaded"
+    r"overloaded|capacity|high demand|server_is_overloaded|service_unavailable|unavailable|"
+    r"insufficient_system_resource|try again later|engine_overloaded"
 )
 _SERVER = re.compile(
     r"server_error|api_error|internal(?:_server)?[_ ]error|internalservererror|disconnected|upstream|bad_gateway|"
@@ -265,6 +266,11 @@ def _plain(text: str) -> str:
     if "<" in text[:200]:
         text = re.sub(r"(?is)<(script|style)\b.*?</\1>|<!--.*?-->|<[^>]*>", " ", text[:40_000])
     return " ".join(text.split())
+
+
+def page_text(body: bytes) -> str:
+    """A short excerpt of the words of a web page."""
+    return mask(_clip(_plain(body.decode("utf-8", "replace"))))[:200]
 
 
 def _clip(text: str) -> str:
