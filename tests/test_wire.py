@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ def wanted(expected: dict[str, Any]) -> dict[str, Any]:
 
 def check(recording: Recording, message: AssistantMessage, error: ProviderError | None) -> None:
     expected = recording.expected
-    got, want = facts(message, error), wanted(expected)
+    got, want = facts(message, error), wanted(deepcopy(expected))
     for mine, theirs in zip(got["tool_calls"], want["tool_calls"], strict=False):
         if not theirs["id"]:  # the wire has none: any id of our own will do
             assert mine["id"]

@@ -327,14 +327,12 @@ def _rest(raw: dict[str, Any], *known: str) -> dict[str, Any] | None:
 
 
 def _usage(said: dict[str, Any]) -> Usage:
-    """Anthropic counts the cache outside the input."""
-    details = said.get("output_tokens_details")
+    """Anthropic counts the cache outside the input and thinking inside the output, without a share of its own."""
     return Usage(
         _int(said.get("input_tokens")),
         _int(said.get("output_tokens")),
         _int(said.get("cache_read_input_tokens")) or 0,
         _int(said.get("cache_creation_input_tokens")) or 0,
-        _int(details.get("thinking_tokens")) if isinstance(details, dict) else None,
     )
 
 

@@ -204,7 +204,7 @@ def _read(body: bytes | str) -> _Said:
         messages: list[str] = []
         marks: list[str] = []
         _gather(value, messages, marks, said, 0)
-        said.message = max(messages, key=_telling, default="")
+        said.message = _cause(messages)
         said.marks = " ".join(marks).lower()
         said.everything = (" ".join(messages) + " " + " ".join(marks)).lower()
     else:
@@ -213,9 +213,13 @@ def _read(body: bytes | str) -> _Said:
     return said
 
 
-def _telling(message: str) -> tuple[bool, int]:
-    """The deepest cause says most; a wrapper's 'Provider returned error' says nothing."""
-    return (message.lower() not in ("provider returned error", "error", "bad request"), len(message))
+def _cause(messages: list[str]) -> str:
+    """The vendor's sentence; where it only says that something behind it failed, what that said too."""
+    first = messages[0] if messages else ""
+    if first.lower().rstrip(".") in ("provider returned error", "error", "bad request", "upstream error"):
+        rest = max(messages[1:], key=len, default="")
+        return f"{first}: {rest}" if rest and rest != first else first
+    return first
 
 
 def _gather(value: Any, messages: list[str], marks: list[str], said: _Said, depth: int) -> None:
@@ -225,7 +229,7 @@ def _gather(value: Any, messages: list[str], marks: list[str], said: _Said, dept
         for item in value[:20]:
             _gather(item, messages, marks, said, depth + 1)
         return
-    for key, item in value.items():
+    for key, item in sorted(value.items(), key=lambda kv: isinstance(kv[1], dict | list)):
         name = str(key).lower()
         if name in _SKIPPED:
             continue
