@@ -26,7 +26,6 @@ from orkas.providers.anthropic_request import AnthropicRequests
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
 from orkas.providers.body import Body
 from orkas.providers.calls import new_call_id, parse_arguments, settle
-from orkas.providers.errors import classify
 from orkas.providers.vendors import Quirks
 
 __all__ = ["Anthropic"]
@@ -237,6 +236,8 @@ class MessagesReader:
 
     def _fail(self, payload: bytes) -> None:
         """The stream carried an error. It is raised at the end, after the parts that came before it."""
+        from orkas.providers.errors import classify  # only a failure needs the table
+
         if self._error is None:
             self._error = self._body.not_a_reply(self._vendor) or classify(self._vendor, 200, {}, payload)
         self.done = True

@@ -51,7 +51,7 @@ class AnthropicRequests:
         messages = self._history.join(params, lambda: MessagesWriter(target, self._quirks, params.media), images=images)
         head = encode(self._options(params, target))[:-1]
         tools = self._tools_json(params.tools)
-        body = b"".join((head, b',"tools":' if tools else b"", tools, b',"messages":[', messages, b"]}"))
+        body = b"".join((head, b',"tools":' if tools else b"", tools, b',"messages":[', *messages, b"]}"))
         headers = {
             "content-type": "application/json", "accept": "text/event-stream", "anthropic-version": VERSION,
             **key_headers(api_key, self._key_header),
@@ -150,12 +150,12 @@ class MessagesWriter(Writer):
             self._put("assistant", data)
             self._paused = message.stop_reason == "pause"
 
-    def finish(self) -> bytes:
+    def finish(self) -> list[bytes]:
         if self.empty:
-            return b""
+            return []
         if self._role == "assistant" and not self._paused:  # newer models refuse to go on from their own words
-            return b"".join((self.written(), b"]},", _OPEN["user"], _CONTINUE, b"]}"))
-        return self.written() + b"]}"
+            return [*self.written(), b"]},", _OPEN["user"], _CONTINUE, b"]}"]
+        return [*self.written(), b"]}"]
 
     def _put(self, role: str, blocks: bytes) -> None:
         if role == self._role:

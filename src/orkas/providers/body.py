@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from orkas.infra.errors import ProviderError
-from orkas.providers.errors import page_text
 from orkas.providers.sse import SSE
 
 __all__ = ["Body"]
@@ -64,6 +63,8 @@ class Body:
         """The error that a web page in the place of a reply stands for; None when it is none."""
         if self._kind != "page":
             return None
+        from orkas.providers.errors import page_text
+
         excerpt = page_text(b"".join(self._pieces)[:40_000])
         return ProviderError(
             f"{vendor} answered HTTP 200 with a web page (text/html) instead of a model's reply: {excerpt}",

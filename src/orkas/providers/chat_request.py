@@ -51,7 +51,7 @@ class ChatRequests:
         tools = self._tools_json(params.tools)
         body = b"".join((
             head, b',"tools":' if tools else b"", tools, b',"messages":[', system,
-            b"," if system and messages else b"", messages, b"]}",
+            b"," if system and messages else b"", *messages, b"]}",
         ))  # fmt: skip
         return Request(_url(base_url), self._headers(params, api_key), body)
 
@@ -180,7 +180,7 @@ class ChatWriter(Writer):
             return
         self._after_tool = False
 
-    def finish(self) -> bytes:
+    def finish(self) -> list[bytes]:
         return self.written()
 
     def _put(self, data: bytes) -> None:

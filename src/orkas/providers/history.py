@@ -18,6 +18,10 @@ _RUNNING = 8
 """Conversations whose beginning is kept at the same time (a main one and its helpers)."""
 
 
+_PIECES = 64
+"""Pieces that are joined with each request before they are made one: a join copies them all."""
+
+
 class Writer:
     """Writes messages one by one. A dialect adds how."""
 
@@ -33,11 +37,11 @@ class Writer:
     def write(self, *pieces: bytes) -> None:
         self._pieces.extend(pieces)
 
-    def written(self) -> bytes:
-        """What stands so far, in one piece."""
-        if len(self._pieces) > 1:
+    def written(self) -> list[bytes]:
+        """What stands so far, in few pieces."""
+        if len(self._pieces) > _PIECES:
             self._pieces = [b"".join(self._pieces)]
-        return self._pieces[0] if self._pieces else b""
+        return self._pieces
 
     def use(self, kept: Kept) -> None:
         self._kept = kept
@@ -51,8 +55,8 @@ class Writer:
     def add(self, message: Message) -> None:
         raise NotImplementedError
 
-    def finish(self) -> bytes:
-        """The bytes of the messages so far, closed. May be called again after more messages."""
+    def finish(self) -> list[bytes]:
+        """The messages so far, closed, in pieces to be joined. May be called again after more messages."""
         raise NotImplementedError
 
 
@@ -71,8 +75,8 @@ class History:
         self._running: dict[str, list[_Running]] = {}
         self._kept: dict[str, Kept] = {}
 
-    def join(self, params: CompletionParams, make: Callable[[], Writer], *, images: bool = True) -> bytes:
-        """The messages of a request as bytes. ``make``: a writer for a conversation that is new here."""
+    def join(self, params: CompletionParams, make: Callable[[], Writer], *, images: bool = True) -> list[bytes]:
+        """The messages of a request, in pieces to be joined. ``make``: a writer for a conversation that is new here."""
         messages = list(params.messages)
         key = f"{params.model}|{images}"
         running = self._find(key, messages) or self._start(key, make(), images)

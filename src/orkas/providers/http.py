@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -11,7 +10,6 @@ from orkas.infra.messages import AssistantMessage
 from orkas.infra.net import Answer, Http
 from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request
 from orkas.providers.catalog import model_info
-from orkas.providers.errors import classify
 from orkas.providers.vendors import Vendor
 
 __all__ = ["HttpProvider"]
@@ -93,7 +91,7 @@ class HttpProvider:
 
         sample = self.request(CompletionParams(model="probe", messages=[]))
         parts = urlsplit(sample.url)
-        path = re.sub(r"/(?:chat/completions|messages)$", "", parts.path) + self._row.models
+        path = parts.path.removesuffix("/chat/completions").removesuffix("/messages") + self._row.models
         headers = {k: v for k, v in sample.headers.items() if k not in ("content-type", "accept")}
         return urlunsplit(parts._replace(path=path)), headers
 
@@ -102,6 +100,8 @@ class HttpProvider:
             raise ProviderError(f"no API key for {self.id}", class_="auth", hint=f"set {self._key_name}")
 
     async def _refusal(self, answer: Answer) -> ProviderError:
+        from orkas.providers.errors import classify  # only a failure needs the table
+
         body = await answer.read_all()
         if 300 <= answer.status < 400:
             target = answer.headers.get("location", "another address")

@@ -14,7 +14,6 @@ from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPa
 from orkas.providers.body import Body
 from orkas.providers.calls import Calls, settle
 from orkas.providers.chat_request import ChatRequests
-from orkas.providers.errors import classify
 from orkas.providers.vendors import Quirks
 
 __all__ = ["OpenAIChat"]
@@ -118,8 +117,12 @@ class ChatReader:
         if self.done or (not payloads and data):
             return []
         parts: list[Part] = []
+        ended = bool(payloads) and payloads[-1] == b"[DONE]"
+        if ended:
+            payloads.pop()
         if payloads:
             self._read(payloads, parts)
+        self.done = self.done or ended
         if not data and self._body.whole is not None:
             self._read_whole(self._body.whole, parts)
         return parts
@@ -269,6 +272,8 @@ class ChatReader:
 
     def _fail(self, payload: bytes) -> None:
         """The stream carried an error. It is raised at the end, after the parts that came before it."""
+        from orkas.providers.errors import classify  # only a failure needs the table
+
         if self._error is None:
             self._error = self._body.not_a_reply(self._vendor) or classify(self._vendor, 200, {}, payload)
         self.done = True
