@@ -169,3 +169,55 @@ def test_any_cutting_gives_the_same(case: Path) -> None:
         now = [(type(p), "".join(q.text for q in parts if type(q) is type(p))) for p in (TextPart(""), ThinkingPart(""))]
         assert said is None or now == said
         said = now
+
+
+# ------------------------------------------------------------------ through a real socket
+
+
+@asynccontextmanager
+async def serving(recording: Recording) -> AsyncGenerator[str, None]:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        headers = {k: v for k, v in recording.meta["headers"].items() if k in ("content-type", "retry-after")}
+        response = web.StreamResponse(status=recording.status, headers=headers)
+        if not recording.streamed:
+            response.content_length = len(recording.body)
+        await response.prepare(request)
+        for i in range(0, len(recording.body), 1_000):
+            await response.write(recording.body[i : i + 1_000])
+        await response.write_eof()
+        return response
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    finally:
+        await runner.cleanup()
+
+
+async def test_recorded_replies_through_a_socket() -> None:
+    http = Http(limits=Limits(connect=5, first_byte=5, idle=5))
+    for case in CASES:
+        recording = Recording(case)
+        async with serving(recording) as url:
+            row = Vendor(dialect="openai_chat", local=True)
+            provider = HttpProvider(
+                recording.vendor, row, recording.dialect, base_url=url, api_key=None, key_name="", http=http
+            )
+            parts: list[Part] = []
+            params = CompletionParams(model="m", messages=[user_message("hi")])
+            try:
+                async with provider.stream(params) as reply:
+                    async for some in reply:
+                        parts += some
+                    check(recording, reply.message, None)
+            except ProviderError as error:
+                check_error(recording.expected["error"], error)
+            text = "".join(p.text for p in parts if isinstance(p, TextPart))
+            assert text == recording.expected["text"] or text in recording.expected.get("text_alternatives", [])
+    await http.aclose()

@@ -295,7 +295,7 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
 
 # ------------------------------------------------------------------ waiting times
 
-_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?", re.ASCII)
+_NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?", re.ASCII)
 _SPOKEN = re.compile(
     r"(?:try again|retry)(?: your request)? (?:in|after) (\d[\d.]*(?:h|ms|m|s|)(?:\d[\d.]*(?:ms|m|s))*)\s*"
