@@ -100,7 +100,8 @@ def _complete(url: str, row: Vendor) -> str:
 
     A URL with a path is taken as it is; a bare host gets the row's own path.
     """
-    if "://" not in url:
+    bare = "://" not in url
+    if bare:
         host = url.partition("/")[0].rpartition(":")[0] or url.partition("/")[0]
         near = row.local or host in ("localhost", "127.0.0.1", "0.0.0.0", "[::1]")  # noqa: S104 - compared, not bound
         url = ("http://" if near else "https://") + url
@@ -115,7 +116,7 @@ def _complete(url: str, row: Vendor) -> str:
     netloc = parts.netloc
     if parts.hostname == "0.0.0.0":  # noqa: S104 - where a server listens, not where it is reached
         netloc = netloc.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
-    if port is None and own.port and "OLLAMA_HOST" in row.urls:
+    if bare and port is None and own.port and row.local:
         netloc += f":{own.port}"
     path = parts.path.rstrip("/") or own.path.rstrip("/") or "/v1"
     return parts._replace(netloc=netloc, path=path).geturl()
