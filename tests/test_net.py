@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import subprocess
+import sys
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -69,7 +71,9 @@ class Server:
 
 def provider(url: str, limits: Limits = QUICK, key: str | None = None) -> HttpProvider:
     row = Vendor(dialect="openai_chat", local=True)
-    return HttpProvider("v", row, OpenAIChat("v"), base_url=url, api_key=key, key_name="V_API_KEY", http=Http(limits=limits))
+    return HttpProvider(
+        "v", row, OpenAIChat("v"), base_url=url, api_key=key, key_name="V_API_KEY", http=Http(limits=limits)
+    )
 
 
 PARAMS = CompletionParams(model="m", messages=[user_message("hi")])
@@ -165,6 +169,58 @@ async def test_a_slow_stream_that_keeps_talking_is_no_timeout() -> None:
         await asked.aclose()
 
 
+async def test_a_slow_caller_is_no_timeout() -> None:
+    async def answer(_: bytes, _r: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + chunk(TEXT % b"o"))
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        writer.write(chunk(TEXT % b"k" + END) + b"0\r\n\r\n")
+
+    async with Server(answer).running() as url:
+        asked = provider(url, Limits(2, 0.2, 0.2))
+        async with asked.stream(PARAMS) as reply:
+            async for _parts in reply:
+                await asyncio.sleep(0.5)
+            assert text_of(reply.message) == "ok"
+        await asked.aclose()
+
+
+def test_a_program_that_never_closes_its_provider_ends_without_a_word() -> None:
+    code = """
+import asyncio
+from orkas.infra.messages import text_of, user_message
+from orkas.providers.base import CompletionParams
+from orkas.providers.registry import resolve
+
+BODY = b'data: {"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}\\n\\ndata: [DONE]\\n\\n'
+
+async def serve(reader, writer):
+    await reader.readuntil(b"\\r\\n\\r\\n")
+    writer.write(b"HTTP/1.1 200 OK\\r\\ncontent-length: %d\\r\\n\\r\\n" % len(BODY) + BODY)
+    await writer.drain()
+
+kept = []
+
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = "http://127.0.0.1:%d/v1" % server.sockets[0].getsockname()[1]
+    provider, model = resolve("custom/m", base_url=url)
+    kept.append(provider)
+    message = await provider.complete(CompletionParams(model, [user_message("hi")]))
+    print(text_of(message))
+
+asyncio.run(main())
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(filter(None, sys.path))},
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("ok\nok\n", "", 0)
+
+
 async def test_nobody_listens() -> None:
     async with Server(_never).running() as url:
         pass
@@ -184,7 +240,9 @@ async def _never(_: bytes, _r: asyncio.StreamReader, _w: asyncio.StreamWriter) -
 async def test_packed_answers_are_unpacked(coding: bytes, pack: Callable[[bytes], bytes]) -> None:
     async def answer(_: bytes, _r: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         data = pack(TEXT % b"ok" + END)
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-encoding: %s\r\ncontent-length: %d\r\n\r\n%s" % (coding, len(data), data))
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-encoding: %s\r\ncontent-length: %d\r\n\r\n%s" % (coding, len(data), data)
+        )
 
     async with Server(answer).running() as url:
         asked = provider(url)

@@ -136,9 +136,13 @@ def test_rows_claim_no_prefix_twice() -> None:
 
 
 def test_resolving_loads_no_http_stack() -> None:
-    code = "import sys; from orkas.providers.registry import resolve; resolve('openai/m'); print('aiohttp' in sys.modules)"
+    code = (
+        "import sys; from orkas.providers.registry import resolve; resolve('openai/m'); print('aiohttp' in sys.modules)"
+    )
     path = ":".join(p for p in sys.path if p)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": path}, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": path}, check=True
+    )
     assert done.stdout.strip() == "False"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import os
 import re
@@ -16,8 +17,20 @@ from hypothesis import strategies as st
 
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
-    AssistantMessage, Block, Image, Message, Opaque, Text, Thinking, ToolCall, ToolMessage, UserMessage, calls_of,
-    text_of, tool_result, user_message,
+    AssistantMessage,
+    Block,
+    Image,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    calls_of,
+    text_of,
+    tool_result,
+    user_message,
 )  # fmt: skip
 from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, Dialect, TextPart, ToolDef
@@ -49,7 +62,9 @@ def call(id: str = "call_1", **arguments: Any) -> ToolCall:
     return ToolCall(id=id, name="add", arguments=arguments)
 
 
-def said(*blocks: Block, model: str = "anthropic/m", api: str = "anthropic_messages", stop: str = "stop") -> AssistantMessage:
+def said(
+    *blocks: Block, model: str = "anthropic/m", api: str = "anthropic_messages", stop: str = "stop"
+) -> AssistantMessage:
     return AssistantMessage(list(blocks), model, api, stop)
 
 
@@ -65,7 +80,9 @@ def test_anthropic_request() -> None:
         user_message("and?"),
     ]
     request = anthropic().request(
-        CompletionParams(CLAUDE, messages, system="sys", tools=[ADD], max_output=1_000), base_url="http://h/v1", api_key="k"
+        CompletionParams(CLAUDE, messages, system="sys", tools=[ADD], max_output=1_000),
+        base_url="http://h/v1",
+        api_key="k",
     )
     assert request.url == "http://h/v1/messages"
     assert request.headers["x-api-key"] == "k"
@@ -84,7 +101,9 @@ def test_anthropic_request() -> None:
 
 def test_chat_request() -> None:
     messages: list[Message] = [user_message("hi"), said(call(a=1)), tool_result("call_1", "2"), user_message("and?")]
-    params = CompletionParams("gpt-5", messages, system="sys", tools=[ADD], max_output=9, session_id="s" * 80, thinking="low")
+    params = CompletionParams(
+        "gpt-5", messages, system="sys", tools=[ADD], max_output=9, session_id="s" * 80, thinking="low"
+    )
     request = chat().request(params, base_url="http://h/v1/", api_key="k")
     assert request.url == "http://h/v1/chat/completions"
     assert request.headers["authorization"] == "Bearer k"
@@ -135,16 +154,29 @@ def test_every_row_makes_a_request(vendor: str) -> None:
 
 
 def test_mistral_wants_nine_characters_and_an_assistant_between_tool_and_user() -> None:
-    messages: list[Message] = [user_message("hi"), said(call("call_x", a=1)), tool_result("call_x", "2"), user_message("go")]
+    messages: list[Message] = [
+        user_message("hi"),
+        said(call("call_x", a=1)),
+        tool_result("call_x", "2"),
+        user_message("go"),
+    ]
     body = sent(chat("mistral"), messages)
     assert [m["role"] for m in body["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
     assert re.fullmatch("[A-Za-z0-9]{9}", body["messages"][2]["tool_call_id"])
 
 
 @pytest.mark.parametrize("id", ["fn:0", "call_" + "x" * 60, "a b", "工具", "z" * 100, "", "functions.add:0"])
-@pytest.mark.parametrize(("dialect", "form"), [(anthropic(), "[A-Za-z0-9_-]{1,64}"), (chat(), "[!-~]{1,40}")], ids=["a", "c"])
+@pytest.mark.parametrize(
+    ("dialect", "form"), [(anthropic(), "[A-Za-z0-9_-]{1,64}"), (chat(), "[!-~]{1,40}")], ids=["a", "c"]
+)
 def test_foreign_ids_fit_the_target(id: str, dialect: Dialect, form: str) -> None:
-    messages: list[Message] = [user_message("hi"), said(call(id)), tool_result(id, "1"), said(call(id)), tool_result(id, "2")]
+    messages: list[Message] = [
+        user_message("hi"),
+        said(call(id)),
+        tool_result(id, "1"),
+        said(call(id)),
+        tool_result(id, "2"),
+    ]
     calls, results = ids_in(sent(dialect, messages))
     assert calls == results
     assert len(set(calls)) == 2
@@ -218,20 +250,28 @@ def test_thinking_levels_of_claude() -> None:
     assert thinking(CLAUDE, thinking="off") == {"type": "disabled"}
     assert thinking("claude-opus-4-6", thinking="high") == {"type": "adaptive"}
     assert thinking("claude-3-5-haiku-latest", thinking="high") is None
-    loop: list[Message] = [user_message("hi"), said(call(), model="openai/gpt-4o", api="openai_chat"), tool_result("call_1", "1")]
+    loop: list[Message] = [
+        user_message("hi"),
+        said(call(), model="openai/gpt-4o", api="openai_chat"),
+        tool_result("call_1", "1"),
+    ]
     assert thinking(CLAUDE, thinking="low", messages=loop) is None
     assert thinking(CLAUDE, thinking="low", messages=[*loop, user_message("go")]) is not None
 
 
 def test_an_answer_that_broke_off_goes_with_its_text_alone() -> None:
-    broken = said(Thinking(text="hm", signature="half"), Text(text="I was"), model=f"anthropic/{CLAUDE}", stop="aborted")
+    broken = said(
+        Thinking(text="hm", signature="half"), Text(text="I was"), model=f"anthropic/{CLAUDE}", stop="aborted"
+    )
     body = sent(anthropic(), [user_message("hi"), broken, user_message("go")], CLAUDE)
     assert body["messages"][1]["content"] == [{"type": "text", "text": "I was"}]
 
 
 # ------------------------------------------------------------------ any history
 
-texts = st.sampled_from(["", " ", "hi", "caffè ☕", "\ud83c", "\udf78x", "a\nb", "日本", '"\\', "\x00"]) | st.text(max_size=8)
+texts = st.sampled_from(["", " ", "hi", "caffè ☕", "\ud83c", "\udf78x", "a\nb", "日本", '"\\', "\x00"]) | st.text(
+    max_size=8
+)
 images = st.builds(Image, media_type=st.sampled_from(["image/png", "image/bmp"]), data=st.sampled_from([PNG, "", None]))
 values = st.dictionaries(texts, texts | st.integers() | st.lists(texts, max_size=2), max_size=3)
 stamps = st.sampled_from([("anthropic/m", "anthropic_messages"), ("openai/m", "openai_chat"), ("", "")])
@@ -239,7 +279,9 @@ thoughts = st.builds(
     Thinking, text=texts, signature=st.sampled_from([None, "sig"]), redacted=st.sampled_from([None, None, "blob"]),
     vendor=st.sampled_from([None, {"field": "reasoning"}, {"reasoning_detail": {"type": "reasoning.text"}}]),
 )  # fmt: skip
-opaque = st.just(Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "w", "input": {}}))
+opaque = st.just(
+    Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "w", "input": {}})
+)
 ids = st.sampled_from(["call_1", "call_2", "x" * 80, "fn:0", "", "toolu_1", "\ud83c"])
 
 
@@ -257,7 +299,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
                      arguments_raw=draw(st.sampled_from([None, "", '{"a": 1}', '{"a'])))
             for _ in range(draw(st.integers(0, 3)))
         ]  # fmt: skip
-        blocks = draw(st.lists(st.builds(Text, text=texts) | thoughts | opaque, max_size=3)) + [*calls]
+        blocks = [*draw(st.lists(st.builds(Text, text=texts) | thoughts | opaque, max_size=3)), *calls]
         model, api = draw(stamps)
         stop = draw(st.sampled_from(["stop", "tool_use", "aborted", "error", "length"]))
         out.append(AssistantMessage(list(draw(st.permutations(blocks))), model, api, stop))
@@ -267,14 +309,16 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 def no_empty_texts(value: Any) -> bool:
     if isinstance(value, dict):
-        return not (value.get("type") == "text" and not value["text"].strip()) and all(map(no_empty_texts, value.values()))
+        return not (value.get("type") == "text" and not value["text"].strip()) and all(
+            map(no_empty_texts, value.values())
+        )
     return all(map(no_empty_texts, value)) if isinstance(value, list) else True
 
 
 def check_anthropic(body: dict[str, Any]) -> None:
     roles = [m["role"] for m in body["messages"]]
     assert roles[0] == "user" and roles[-1] == "user"
-    assert all(a != b for a, b in zip(roles, roles[1:], strict=False))
+    assert all(a != b for a, b in itertools.pairwise(roles))
     assert no_empty_texts(body["messages"])
     used: list[str] = []
     for message, following in zip(body["messages"], [*body["messages"][1:], None], strict=True):
@@ -352,7 +396,11 @@ def test_two_conversations_and_a_rewind_on_one_dialect() -> None:
 def test_a_long_history_costs_little_the_second_time() -> None:
     history: list[Message] = []
     for i in range(100):
-        history += [user_message("x" * 1_000), said(Text(text="y" * 1_000), call(f"c{i}")), tool_result(f"c{i}", "z" * 2_000)]
+        history += [
+            user_message("x" * 1_000),
+            said(Text(text="y" * 1_000), call(f"c{i}")),
+            tool_result(f"c{i}", "z" * 2_000),
+        ]
         history.append(said(Text(text="ok")))
     for dialect in (anthropic(), chat()):
         dialect.request(CompletionParams("m", history), base_url="http://h", api_key="k")
@@ -389,7 +437,9 @@ def test_tool_arguments() -> None:
 
 
 @pytest.mark.skipif(not CHUNKS.exists(), reason="no cases at hand (set ORKAS_SHARED)")
-@pytest.mark.parametrize("line", CHUNKS.read_text("utf-8").splitlines() if CHUNKS.exists() else [], ids=lambda s: s[8:12])
+@pytest.mark.parametrize(
+    "line", CHUNKS.read_text("utf-8").splitlines() if CHUNKS.exists() else [], ids=lambda s: s[8:12]
+)
 def test_stream_chunks(line: str) -> None:
     case = json.loads(line)
     expect = case["expect"]
@@ -425,7 +475,11 @@ def test_a_reply_cut_at_its_limit_never_runs_its_last_call(arguments: str) -> No
     reader = chat().reader(model="openai/m")
     for index, text in ((0, '{"a": 0}'), (1, arguments)):
         function = {"name": "add", "arguments": text}
-        piece = {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index, "id": f"c{index}", "function": function}]}}]}
+        piece = {
+            "choices": [
+                {"index": 0, "delta": {"tool_calls": [{"index": index, "id": f"c{index}", "function": function}]}}
+            ]
+        }
         reader.feed(b"data: " + json.dumps(piece).encode() + b"\n\n")
     reader.feed(b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}\n\n')
     message = reader.close()
@@ -468,10 +522,13 @@ def strictly(value: Any, shape: Any) -> None:
     pydantic = pytest.importorskip("pydantic")
 
     def drain(item: Any) -> None:
-        for part in item.values() if isinstance(item, dict) else () if isinstance(item, str | int | float) or item is None else item:
+        if isinstance(item, str | int | float | None):
+            return
+        for part in item.values() if isinstance(item, dict) else item:
             drain(part)
 
-    drain(pydantic.TypeAdapter(shape).validate_python(value))
+    adapter = pydantic.TypeAdapter(shape)  # must outlive the lazy iterators it makes
+    drain(adapter.validate_python(value))
 
 
 def rich_history() -> list[Message]:
@@ -487,14 +544,22 @@ def test_anthropic_types_accept_the_request() -> None:
     sdk = pytest.importorskip("anthropic.types.message_create_params", reason="the anthropic package is not installed")
     for level in ("off", "low", "high"):
         body = sent(anthropic(), rich_history(), CLAUDE, system="s", tools=[ADD], thinking=level, max_output=9_000)
-        assert set(body) <= set(sdk.MessageCreateParamsStreaming.__annotations__) | set(sdk.MessageCreateParamsBase.__annotations__)
+        assert set(body) <= set(sdk.MessageCreateParamsStreaming.__annotations__) | set(
+            sdk.MessageCreateParamsBase.__annotations__
+        )
         strictly(body, sdk.MessageCreateParamsStreaming)
 
 
 def test_openai_types_accept_the_request() -> None:
-    sdk = pytest.importorskip("openai.types.chat.completion_create_params", reason="the openai package is not installed")
+    sdk = pytest.importorskip(
+        "openai.types.chat.completion_create_params", reason="the openai package is not installed"
+    )
     for level in ("off", "low", "high"):
-        body = sent(chat(), rich_history(), "gpt-5", system="s", tools=[ADD], thinking=level, session_id="s", max_output=9)
-        known = set(sdk.CompletionCreateParamsStreaming.__annotations__) | set(sdk.CompletionCreateParamsBase.__annotations__)
+        body = sent(
+            chat(), rich_history(), "gpt-5", system="s", tools=[ADD], thinking=level, session_id="s", max_output=9
+        )
+        known = set(sdk.CompletionCreateParamsStreaming.__annotations__) | set(
+            sdk.CompletionCreateParamsBase.__annotations__
+        )
         assert set(body) <= known
         strictly(body, sdk.CompletionCreateParamsStreaming)

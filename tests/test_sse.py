@@ -8,7 +8,7 @@ from orkas.providers.sse import SSE
 
 BODY = (
     b"\xef\xbb\xbf: hello\r\n\r\nevent: a\r\ndata: 1\r\n\r\ndata:2\n\n\n\ndata: x\ndata\ndata:  y\n\n"
-    b"id: 7\nretry: 1\n\nevent: b\rdata: caf\xc3\xa9 \xe2\x98\x95\r\rdata: {\"last\": 1}"
+    b'id: 7\nretry: 1\n\nevent: b\rdata: caf\xc3\xa9 \xe2\x98\x95\r\rdata: {"last": 1}'
 )
 EVENTS = [(b"a", b"1"), (b"", b"2"), (b"", b"x\n\n y"), (b"b", "café ☕".encode()), (b"", b'{"last": 1}')]
 
@@ -35,11 +35,15 @@ def test_any_cutting(at: list[int]) -> None:
     assert events([BODY[a:b] for a, b in zip([0, *at], [*at, len(BODY)], strict=True)]) == EVENTS
 
 
-LINES = st.sampled_from([b"data: a", b"data:b", b"data", b"event: e", b"", b": c", b"id: 1", b"data: \xc3\xa9", b"other"])
+LINES = st.sampled_from(
+    [b"data: a", b"data:b", b"data", b"event: e", b"", b": c", b"id: 1", b"data: \xc3\xa9", b"other"]
+)
 
 
 @given(st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r\n", b"\r"])), max_size=30), st.randoms())
-def test_line_ends_mixed_and_cut_anywhere_give_what_the_whole_gives(lines: list[tuple[bytes, bytes]], random: object) -> None:
+def test_line_ends_mixed_and_cut_anywhere_give_what_the_whole_gives(
+    lines: list[tuple[bytes, bytes]], random: object
+) -> None:
     body = b"".join(line + end for line, end in lines)
     at = sorted(random.randint(0, len(body)) for _ in range(8))  # type: ignore[attr-defined]
     cut = [body[a:b] for a, b in zip([0, *at], [*at, len(body)], strict=True)]

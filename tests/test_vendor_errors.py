@@ -81,7 +81,13 @@ def test_allowances_with_something_left_say_nothing() -> None:
 
 
 def test_what_a_model_wrote_does_not_decide_the_class() -> None:
-    body = {"error": {"message": "Tool call validation failed", "code": "tool_use_failed", "failed_generation": "insufficient_quota"}}
+    body = {
+        "error": {
+            "message": "Tool call validation failed",
+            "code": "tool_use_failed",
+            "failed_generation": "insufficient_quota",
+        }
+    }
     assert classify("groq", 400, {}, json.dumps(body)).class_ == "invalid_request"
 
 
@@ -93,7 +99,9 @@ def test_secrets_never_appear() -> None:
     assert mask("Bearer abcdefghijklmnopqrst") == "***"
 
 
-@pytest.mark.parametrize("body", [b"", b"null", b"[]", b"[[[]]]", b"\xff\xfe", b"{" * 5_000, b'{"error": null}', b'"text"'])
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"[]", b"[[[]]]", b"\xff\xfe", b"{" * 5_000, b'{"error": null}', b'"text"']
+)
 @pytest.mark.parametrize("status", [200, 400, 418, 500])
 def test_any_body_has_a_class_and_a_sentence(body: bytes, status: int) -> None:
     error = classify("v", status, {}, body)

@@ -15,7 +15,18 @@ import pytest
 from aiohttp import web
 
 from orkas.infra.errors import ProviderError
-from orkas.infra.messages import AssistantMessage, Opaque, Text, Thinking, calls_of, text_of, user_message
+from orkas.infra.messages import (
+    AssistantMessage,
+    Opaque,
+    Text,
+    Thinking,
+    calls_of,
+    decode_message,
+    encode,
+    text_of,
+    tool_result,
+    user_message,
+)  # fmt: skip
 from orkas.infra.net import Http, Limits
 from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, Dialect, Part, Reader, TextPart, ThinkingPart
@@ -29,7 +40,10 @@ WIRE = SHARED / "wire"
 FULL = bool(os.environ.get("ORKAS_FULL"))
 """Read every recording byte by byte, however long it is."""
 
-CASES = sorted(p.parent for p in [*WIRE.glob("anthropic/messages/*/expected.json"), *WIRE.glob("*/chat_completions/*/expected.json")])
+CASES = sorted(
+    p.parent
+    for p in [*WIRE.glob("anthropic/messages/*/expected.json"), *WIRE.glob("*/chat_completions/*/expected.json")]
+)
 if not CASES:
     pytest.skip("no recorded traffic at hand (set ORKAS_SHARED)", allow_module_level=True)
 
@@ -166,7 +180,9 @@ def test_any_cutting_gives_the_same(case: Path) -> None:
     for pieces in ways:
         parts, message, error = read(recording.reader(), [p for p in pieces if p])
         check(recording, message, error)
-        now = [(type(p), "".join(q.text for q in parts if type(q) is type(p))) for p in (TextPart(""), ThinkingPart(""))]
+        now = [
+            (type(p), "".join(q.text for q in parts if type(q) is type(p))) for p in (TextPart(""), ThinkingPart(""))
+        ]
         assert said is None or now == said
         said = now
 
@@ -221,3 +237,68 @@ async def test_recorded_replies_through_a_socket() -> None:
             text = "".join(p.text for p in parts if isinstance(p, TextPart))
             assert text == recording.expected["text"] or text in recording.expected.get("text_alternatives", [])
     await http.aclose()
+
+
+# ------------------------------------------------------------------ damaged in any way
+
+ODD: list[Any] = [
+    None,
+    True,
+    -1,
+    1.5,
+    "",
+    "x",
+    "\ud83c",
+    [],
+    [None],
+    {},
+    {"a": 1},
+    [{"type": "text", "text": "t"}],
+    10**30,
+]
+
+
+def damaged(value: Any, generator: random.Random, chance: float) -> Any:
+    """The value with some of its parts replaced by something of another kind."""
+    if generator.random() < chance:
+        return generator.choice(ODD)
+    if isinstance(value, dict):
+        return {k: damaged(v, generator, chance) for k, v in value.items() if generator.random() > chance / 2}
+    if isinstance(value, list):
+        return [damaged(v, generator, chance) for v in value]
+    return value
+
+
+@each_case
+def test_no_damage_breaks_the_reader(case: Path) -> None:
+    """Whatever a vendor sends, there is a message that can be stored and sent, or one of our errors."""
+    recording = Recording(case)
+    if recording.status != 200 or len(recording.body) > 100_000:
+        pytest.skip("nothing to damage, or too much")
+    generator = random.Random(case.name)
+    for chance in (0.005, 0.03, 0.2):
+        reader = recording.reader()
+        if recording.streamed:
+            lines = recording.body.decode("utf-8-sig").splitlines()
+            pieces = [damage_line(line, generator, chance) for line in lines]
+        else:
+            pieces = [json.dumps(damaged(json.loads(recording.body), generator, chance)).encode()]
+        _, message, _ = read(reader, pieces)
+        assert decode_message(encode(message)) is not None
+        for call in calls_of(message):
+            assert call.id and (call.arguments is None or isinstance(call.arguments, dict))
+        history = [
+            user_message("hi"),
+            message,
+            *(tool_result(c.id, "1") for c in calls_of(message)),
+            user_message("go"),
+        ]
+        params = CompletionParams(model="m", messages=history)
+        json.loads(recording.dialect.request(params, base_url="http://h", api_key=None).body)
+
+
+def damage_line(line: str, generator: random.Random, chance: float) -> bytes:
+    payload = line.removeprefix("data:").strip()
+    if not line.startswith("data:") or not payload.startswith("{") or not payload.endswith("}"):
+        return line.encode() + b"\n"
+    return b"data: " + json.dumps(damaged(json.loads(payload), generator, chance)).encode() + b"\n"

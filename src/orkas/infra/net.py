@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+import weakref
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from orkas.infra.errors import ProviderError, UsageError
 
@@ -48,7 +49,8 @@ class Http:
     def __init__(self, *, limits: Limits | None = None, ca_file: str | None = None) -> None:
         self.limits = limits or Limits()
         self._ca_file = ca_file
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+        weakref.finalize(self, _forget_closed, self._sessions)
         self._tls: ssl.SSLContext | None = None
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> _Opening:
@@ -65,13 +67,9 @@ class Http:
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, and those of loops that are closed already."""
-        here = asyncio.get_running_loop()
-        for loop in [x for x in self._sessions if x is here or x.is_closed()]:
-            session = self._sessions.pop(loop)
-            if loop is here:
-                await session.close()
-            else:
-                _abandon(session)
+        _forget_closed(self._sessions)
+        if session := self._sessions.pop(asyncio.get_running_loop(), None):
+            await session.close()
 
     @asynccontextmanager
     async def _open(
@@ -100,8 +98,7 @@ class Http:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None or session.closed:
-            for gone in [x for x in self._sessions if x.is_closed()]:
-                _abandon(self._sessions.pop(gone))
+            _forget_closed(self._sessions)
             session = self._sessions[loop] = self._new_session()
         return session
 
@@ -142,7 +139,7 @@ if TYPE_CHECKING:
 class Answer:
     """An answer under way. Read it from one task."""
 
-    __slots__ = ("_content", "_host", "_last", "_limits", "_loop", "_response", "_timer", "headers", "status")
+    __slots__ = ("_begun", "_content", "_host", "_last", "_limits", "_loop", "_response", "_timer", "_waiting", "headers", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, limits: Limits, host: str) -> None:
         self.status: int = response.status
@@ -153,7 +150,9 @@ class Answer:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._last = 0.0
-        self._timer = self._loop.call_later(limits.first_byte, self._look)
+        self._waiting = False
+        self._begun = False
+        self._timer = self._loop.call_later(min(limits.first_byte, limits.idle), self._look)
 
     async def read(self) -> bytes:
         """The bytes that are there, or the next ones; empty at the end of the body.
@@ -161,11 +160,12 @@ class Answer:
         Raises:
             ProviderError: the connection was cut, or nothing came for too long.
         """
+        self._last, self._waiting = self._loop.time(), True
         try:
             data = await self._content.readany()
         except Exception as error:  # noqa: BLE001 - whatever the client library raises, the caller gets one kind
             raise _plain(error, self._host) from None
-        self._last = self._loop.time()
+        self._waiting, self._begun = False, True
         return data
 
     async def read_all(self, limit: int = 1 << 20) -> bytes:
@@ -207,13 +207,13 @@ class Answer:
             self._response.close()
 
     def _look(self) -> None:
-        """The one timer: how long ago was the last read?"""
-        limit = self._limits.idle if self._last else self._limits.first_byte
-        left = self._last + limit - self._loop.time() if self._last else 0.0
+        """The one timer: since when does a read wait?"""
+        limit = self._limits.idle if self._begun else self._limits.first_byte
+        left = self._last + limit - self._loop.time() if self._waiting else limit  # a slow caller is not their fault
         if left > 0:
             self._timer = self._loop.call_later(left, self._look)
             return
-        what = "stopped sending" if self._last else "did not begin to answer"
+        what = "stopped sending" if self._begun else "did not begin to answer"
         self._content.set_exception(_timeout(self._host, what, limit))
         self._response.close()
 
@@ -275,12 +275,15 @@ def _is_connect_timeout(error: BaseException) -> bool:
     return isinstance(error, aiohttp.ServerTimeoutError)
 
 
-def _abandon(session: aiohttp.ClientSession) -> None:
-    """Let go of a pool whose event loop is closed: its sockets close with it, nothing is awaited."""
-    connector: Any = session.connector
-    session.detach()
-    if connector is not None:
-        connector.close()
+def _forget_closed(sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]) -> None:
+    """Let go of the pools whose event loop is closed: their sockets closed with it, nothing is awaited."""
+    for loop in [x for x in sessions if x.is_closed()]:
+        session = sessions.pop(loop)
+        connector: Any = session.connector
+        session.detach()
+        if connector is not None:  # on a closed loop this is done in one step
+            with suppress(StopIteration, RuntimeError):
+                next(connector.close().__await__())
 
 
 def _host(url: str) -> str:
@@ -292,7 +295,7 @@ def _host(url: str) -> str:
 def _proxy(url: str) -> str | None:
     """The proxy that the environment names for this address."""
     names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-    if os.name == "posix" and os.uname().sysname != "Darwin" and not any(n in os.environ for n in names):
+    if sys.platform == "linux" and not any(n in os.environ for n in names):
         return None
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass

@@ -225,7 +225,7 @@ def _wire_block(block: object, wires: dict[int, str], *, same: bool) -> dict[str
         name = well_formed(block.name) or "unknown"
         return {"type": "tool_use", "id": wires[id(block)], "name": name, "input": block.arguments or {}, **rest}
     if isinstance(block, Opaque):
-        return rest or None
+        return rest if isinstance(rest.get("type"), str) else None
     if isinstance(block, Thinking):
         if block.redacted is not None:
             return {"type": "redacted_thinking", "data": block.redacted, **rest}

@@ -91,7 +91,7 @@ class _Call:
             name=well_formed(self.name).strip(),
             arguments=arguments,
             arguments_raw=raw,
-            vendor=self.extra,
+            vendor=scrub(self.extra),
         )
 
 

@@ -74,7 +74,9 @@ _FILTER = re.compile(
 )
 _TOO_LARGE = re.compile(r"request_?\s?too_?\s?large|request exceeds the maximum size|entity too large")
 _OVERFLOW = re.compile(
-    r"context_length_exceeded|context[_ ]window|prompt (?:is )?too long|prompt_too_long|input is too long|"
+    r"context_length_exceeded|context[_ ]window|(?:prompt|input|context) (?:is |was )?too (?:long|large)|"
+    r"prompt_too_long|context[_ ]length|n_ctx|reduce your prompt|prompt (?:length )?exceeds|max_input_tokens|"
+    r"maximum (?:allowed )?(?:number of )?(?:input |prompt )tokens|larger than the (?:maximum )?context|"
     r"input tokens exceeded|input length and `?max_tokens`? exceed|maximum context length|max(?:imum)? context|"
     r"exceeds? the (?:available )?context|exceed_context_size|context size|input token count|"
     r"prompt token count|model_max_prompt_tokens|maximum prompt length|too_many_(?:prompt_)?tokens|too many tokens|"
@@ -99,6 +101,9 @@ _KEY = re.compile(
 _LIMITED = re.compile(
     r"rate[_ ]?limit|too many requests|throttl|resource_?\s?exhausted|requests per min|tokens per min|tpm|rpm|"
     r"please wait before trying"
+)
+_LIMITED_WORDS = re.compile(
+    r"too many requests|please wait before trying|rate[ -]limit(?:ed| reached| exceeded|s? hit)|exceeded (?:your|the) rate limit"
 )
 _BUSY = re.compile(
     r"overloaded|capacity|high demand|server_is_overloaded|service_unavailable|unavailable|"
@@ -126,7 +131,7 @@ def _class(said: _Said, status: int, headers: Mapping[str, str]) -> ErrorClass:
         return "overloaded" if status == 529 or _BUSY_NOW.search(text) else "rate_limit"
     if status in (0, 200) and (class_ := _unstable(said)):
         return class_
-    if _LIMITED.search(said.marks + headers.get("x-amzn-errortype", "").lower()):
+    if _LIMITED.search(said.marks + headers.get("x-amzn-errortype", "").lower()) or _LIMITED_WORDS.search(text):
         return "rate_limit"
     if _OVERFLOW.search(text) or status == 413 or (status == 400 and not text.strip()):
         return "context_overflow"
@@ -163,7 +168,7 @@ def _by_status(said: _Said, status: int) -> ErrorClass:
         return "not_found"
     if status in (408, 504):
         return "timeout"
-    if status in (503, 529):
+    if status in (498, 503, 529):
         return "overloaded"
     if status >= 500 or status in (409, 425):
         return "server"
@@ -227,7 +232,10 @@ def _gather(value: Any, messages: list[str], marks: list[str], said: _Said, dept
         return
     if isinstance(value, list):
         for item in value[:20]:
-            _gather(item, messages, marks, said, depth + 1)
+            if isinstance(item, dict | list):
+                _gather(item, messages, marks, said, depth + 1)
+            elif isinstance(item, str):
+                messages.append(item)
         return
     for key, item in sorted(value.items(), key=lambda kv: isinstance(kv[1], dict | list)):
         name = str(key).lower()

@@ -9,7 +9,18 @@ from typing import Any
 import msgspec
 
 from orkas.infra.errors import ProviderError
-from orkas.infra.messages import AssistantMessage, Block, StopReason, Text, Thinking, Usage, new_id, now, well_formed
+from orkas.infra.messages import (
+    AssistantMessage,
+    Block,
+    StopReason,
+    Text,
+    Thinking,
+    Usage,
+    new_id,
+    now,
+    scrub,
+    well_formed,
+)
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
 from orkas.providers.body import Body
 from orkas.providers.calls import Calls, settle
@@ -243,8 +254,9 @@ class ChatReader:
             self._details.append(dict(detail))
             return
         for key, value in detail.items():
-            if key in ("text", "summary", "data", "signature") and isinstance(last.get(key), str) and value:
-                last[key] += value
+            old = last.get(key)
+            if key in ("text", "summary", "data", "signature") and isinstance(old, str) and isinstance(value, str):
+                last[key] = old + value
             elif value is not None:
                 last[key] = value
 
@@ -306,7 +318,7 @@ class ChatReader:
         if self._refusal:
             vendor["refusal"] = well_formed("".join(self._refusal))
         if self._extra:
-            vendor["extra_content"] = self._extra
+            vendor["extra_content"] = scrub(self._extra)
         usage = _usage(self._usage) if self._usage else None
         return AssistantMessage(
             content, self._model, API, stop_reason, usage, id=new_id(), ts=now(), vendor=vendor or None
@@ -330,7 +342,7 @@ def _shown(detail: dict[str, Any]) -> str:
 
 def _block(detail: dict[str, Any], *, hidden: bool) -> Thinking:
     """One reasoning item. Its words, signature and blob live in the block, the rest beside it."""
-    rest = dict(detail)
+    rest: dict[str, Any] = scrub(detail)
     text = ""
     if not hidden and (text := _shown(detail)):
         rest.pop("text" if detail.get("text") else "summary")
@@ -384,10 +396,11 @@ def _usage(said: dict[str, Any]) -> Usage:
 
 
 def _count(said: dict[str, Any], name: str) -> int | None:
+    """A figure that can be a number of tokens, or None."""
     value = said.get(name)
-    if isinstance(value, float) and value == value and abs(value) < 1e15:
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+        return None
+    return int(value)
 
 
 def _first(*values: int | None) -> int | None:
