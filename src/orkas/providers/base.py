@@ -17,8 +17,17 @@ import msgspec
 from orkas.infra.messages import AssistantMessage, Message
 
 __all__ = [
-    "CompletionParams", "Completion", "Dialect", "LLMProvider", "ModelInfo", "Part", "Reader", "Request", "TextPart",
-    "ThinkingPart", "ToolDef",
+    "Completion",
+    "CompletionParams",
+    "Dialect",
+    "LLMProvider",
+    "ModelInfo",
+    "Part",
+    "Reader",
+    "Request",
+    "TextPart",
+    "ThinkingPart",
+    "ToolDef",
 ]  # fmt: skip
 
 ThinkingLevel: TypeAlias = Literal["off", "low", "medium", "high"]
@@ -88,19 +97,22 @@ class Reader(Protocol):
     """The end marker was seen: nothing that follows matters."""
 
     def feed(self, data: bytes) -> list[Part]:
-        """Take the bytes of one network read.
+        """Take the bytes of one network read; no bytes say that the body has ended. Never raises.
 
-        Raises:
-            ProviderError: the stream carried an error.
+        An error in the stream sets ``done``; ``close`` raises it, so that what came before it is not lost.
         """
         ...
 
     def close(self) -> AssistantMessage:
-        """The body has ended: the whole message.
+        """The whole message, once the reader is done or the body has ended.
 
         Raises:
-            ProviderError: class ``connection`` when the end marker never came.
+            ProviderError: the stream carried an error; class ``connection`` when the end marker never came.
         """
+        ...
+
+    def partial(self) -> AssistantMessage:
+        """What came so far, with stop reason ``error`` and no call that may be executed."""
         ...
 
 

@@ -1,0 +1,319 @@
+"""The only opener of sockets. aiohttp behind a small door, loaded when it is first used.
+
+An answer's bytes come as they arrive, without a queue, a task or a timer per read: one timer per answer looks now and
+then at the time of the last read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import weakref
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orkas.infra.errors import ProviderError, UsageError
+
+if TYPE_CHECKING:
+    import ssl
+
+    import aiohttp
+
+__all__ = ["Answer", "Http", "Limits"]
+
+_DRAIN_S = 0.05
+"""How long the end of a finished stream is waited for, to keep its connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds. ``first_byte``: from the request to the first byte of the body, for models that think for minutes;
+    ``idle``: between two reads after that."""
+
+    connect: float = 15.0
+    first_byte: float = 300.0
+    idle: float = 120.0
+
+
+class Http:
+    """Connections to one vendor: kept alive, as many as needed, one pool per running event loop.
+
+    Proxies come from the environment (``HTTPS_PROXY``, ``NO_PROXY``, …), certificates from ``ca_file`` or
+    ``SSL_CERT_FILE`` or the system. No cookies; redirects are not followed, they would carry the key elsewhere.
+    """
+
+    def __init__(self, *, limits: Limits | None = None, ca_file: str | None = None) -> None:
+        self.limits = limits or Limits()
+        self._ca_file = ca_file
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+        weakref.finalize(self, _forget_closed, self._sessions)
+        self._tls: ssl.SSLContext | None = None
+
+    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> _Opening:
+        """``async with http.post(…) as answer``. The connection is given back or closed on every way out.
+
+        Raises:
+            ProviderError: class ``connection`` or ``timeout``, on opening or while reading.
+        """
+        return self._open("POST", url, headers, body)
+
+    def get(self, url: str, headers: Mapping[str, str]) -> _Opening:
+        """As ``post``, without a body."""
+        return self._open("GET", url, headers, None)
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop, and those of loops that are closed already."""
+        _forget_closed(self._sessions)
+        if session := self._sessions.pop(asyncio.get_running_loop(), None):
+            await session.close()
+
+    @asynccontextmanager
+    async def _open(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> AsyncGenerator[Answer, None]:
+        session = self._session()
+        host = _host(url)
+        with _plain_errors(host):
+            try:
+                async with asyncio.timeout(self.limits.first_byte):
+                    response = await session.request(
+                        method, url, headers=headers, data=body, allow_redirects=False,
+                        proxy=_proxy(url), ssl=self._certificates(url),
+                    )  # fmt: skip
+            except TimeoutError as error:
+                if _is_connect_timeout(error):
+                    raise
+                raise _timeout(host, "did not answer", self.limits.first_byte) from None
+        answer = Answer(response, self.limits, host)
+        try:
+            yield answer
+        finally:
+            answer.close()
+
+    def _session(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None or session.closed:
+            _forget_closed(self._sessions)
+            session = self._sessions[loop] = self._new_session()
+        return session
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.limits.connect),
+            headers={"user-agent": _user_agent(), "accept-encoding": "gzip, deflate"},
+            read_bufsize=1 << 18,
+        )
+
+    def _certificates(self, url: str) -> ssl.SSLContext | bool:
+        ca_file = self._ca_file or os.environ.get("SSL_CERT_FILE")
+        if not ca_file or not url.startswith("https:"):
+            return True
+        if self._tls is None:
+            import ssl
+
+            if not Path(ca_file).is_file():
+                raise UsageError(f"the certificate file {ca_file!r} is missing", hint="set SSL_CERT_FILE to a PEM file")
+            try:
+                self._tls = ssl.create_default_context(cafile=ca_file)
+            except (ssl.SSLError, OSError) as error:
+                raise UsageError(f"the certificate file {ca_file!r} cannot be used: {error}") from None
+        return self._tls
+
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+    from typing import TypeAlias
+
+    _Opening: TypeAlias = AbstractAsyncContextManager["Answer"]
+
+
+class Answer:
+    """An answer under way. Read it from one task."""
+
+    __slots__ = ("_begun", "_content", "_host", "_last", "_limits", "_loop", "_response", "_timer", "_waiting", "headers", "status")
+
+    def __init__(self, response: aiohttp.ClientResponse, limits: Limits, host: str) -> None:
+        self.status: int = response.status
+        self.headers: dict[str, str] = {k.lower(): v for k, v in response.headers.items()}
+        self._response = response
+        self._content = response.content
+        self._host = host
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._last = 0.0
+        self._waiting = False
+        self._begun = False
+        self._timer = self._loop.call_later(min(limits.first_byte, limits.idle), self._look)
+
+    async def read(self) -> bytes:
+        """The bytes that are there, or the next ones; empty at the end of the body.
+
+        Raises:
+            ProviderError: the connection was cut, or nothing came for too long.
+        """
+        self._last, self._waiting = self._loop.time(), True
+        try:
+            data = await self._content.readany()
+        except Exception as error:  # noqa: BLE001 - whatever the client library raises, the caller gets one kind
+            raise _plain(error, self._host) from None
+        self._waiting, self._begun = False, True
+        return data
+
+    async def read_all(self, limit: int = 1 << 20) -> bytes:
+        """The whole body, of at most ``limit`` bytes; what goes beyond is not read.
+
+        Raises:
+            ProviderError: as ``read``, when nothing of the body came.
+        """
+        pieces: list[bytes] = []
+        size = 0
+        while size < limit:
+            try:
+                data = await self.read()
+            except ProviderError:
+                if not pieces:
+                    raise
+                break  # part of an error text is better than none
+            if not data:
+                break
+            pieces.append(data)
+            size += len(data)
+        return b"".join(pieces)[:limit]
+
+    async def drain(self) -> None:
+        """The reader has all it needs: take the end of the body if it comes at once, so the connection is kept."""
+        try:
+            async with asyncio.timeout(_DRAIN_S):
+                while await self.read():
+                    pass
+        except (TimeoutError, ProviderError):
+            pass
+
+    def close(self) -> None:
+        """Give the connection back if the body was read to its end, else close it. Idempotent."""
+        self._timer.cancel()
+        if self._content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
+
+    def _look(self) -> None:
+        """The one timer: since when does a read wait?"""
+        limit = self._limits.idle if self._begun else self._limits.first_byte
+        left = self._last + limit - self._loop.time() if self._waiting else limit  # a slow caller is not their fault
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+            return
+        what = "stopped sending" if self._begun else "did not begin to answer"
+        self._content.set_exception(_timeout(self._host, what, limit))
+        self._response.close()
+
+
+def _timeout(host: str, what: str, seconds: float) -> ProviderError:
+    return ProviderError(f"{host} {what} for {seconds:g} seconds", class_="timeout", hint="try again")
+
+
+class _plain_errors:
+    """Turns the client library's errors into ours."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, ProviderError | UsageError):
+            raise _plain(error, self._host) from None
+
+
+def _plain(error: Exception, host: str) -> Exception:
+    """One sentence for whatever went wrong between us and ``host``."""
+    import aiohttp
+
+    if isinstance(error, ProviderError):
+        return error
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        return ProviderError(
+            f"no trusted connection to {host}: {_cause(error)}", class_="connection",
+            hint="set SSL_CERT_FILE if a proxy with its own certificates stands in between",
+        )  # fmt: skip
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return ProviderError(f"the proxy for {host} cannot be reached: {_cause(error)}", class_="connection")
+    if isinstance(error, TimeoutError):
+        return ProviderError(f"{host} could not be reached in time", class_="timeout", hint="check the network")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return ProviderError(
+            f"{host} cannot be reached: {_cause(error)}", class_="connection", hint="check the network and the base URL"
+        )
+    if isinstance(error, aiohttp.InvalidURL | ValueError):
+        return UsageError(f"the address of {host} is not valid: {_cause(error)}", hint="check the base URL")
+    if isinstance(error, aiohttp.ClientError | OSError | EOFError):
+        what = f"the connection to {host} was cut: {_cause(error)}"
+        return ProviderError(what, class_="connection", hint="try again")
+    return error
+
+
+def _cause(error: BaseException) -> str:
+    inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    text = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
+    return " ".join(str(text).split())[:200]
+
+
+def _is_connect_timeout(error: BaseException) -> bool:
+    import aiohttp
+
+    return isinstance(error, aiohttp.ServerTimeoutError)
+
+
+def _forget_closed(sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]) -> None:
+    """Let go of the pools whose event loop is closed: their sockets closed with it, nothing is awaited."""
+    for loop in [x for x in sessions if x.is_closed()]:
+        session = sessions.pop(loop)
+        connector: Any = session.connector
+        session.detach()
+        if connector is not None:  # on a closed loop this is done in one step
+            with suppress(StopIteration, RuntimeError):
+                next(connector.close().__await__())
+
+
+def _host(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    return urlsplit(url).netloc.rpartition("@")[2] or "the server"
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for this address."""
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+    if sys.platform == "linux" and not any(n in os.environ for n in names):
+        return None
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    found = getproxies()
+    proxy = found.get(parts.scheme) or found.get("all")
+    if not proxy or (parts.hostname and proxy_bypass(parts.hostname)):
+        return None
+    if not proxy.startswith(("http://", "https://")):
+        if "://" in proxy:
+            kind = proxy.partition("://")[0]
+            raise UsageError(f"proxies of the kind {kind!r} are not supported", hint="use an HTTP proxy")
+        proxy = "http://" + proxy
+    return proxy
+
+
+def _user_agent() -> str:
+    from orkas._version import __version__
+
+    return f"orkas/{__version__}"

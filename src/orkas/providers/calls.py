@@ -1,0 +1,171 @@
+"""Tool calls as they come out of a stream: fragments into whole calls, argument text into objects."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any, NoReturn
+
+import msgspec
+
+from orkas.infra.messages import ToolCall, encode, scrub, well_formed
+
+__all__ = ["Calls", "new_call_id", "parse_arguments", "settle"]
+
+_decode = msgspec.json.Decoder().decode
+
+
+def new_call_id() -> str:
+    """An id for a call that came without one: valid for every vendor that takes more than nine characters."""
+    return "call_" + uuid.uuid4().hex[:24]
+
+
+def parse_arguments(raw: str) -> dict[str, Any] | None:
+    """The arguments a model wrote, or None when they are not exactly one JSON object.
+
+    Nothing, blanks, ``null`` and ``""`` mean no arguments. An object that was encoded twice is unwrapped. Lone
+    surrogates become U+FFFD. What is broken is never guessed at: a tool must not run with half its arguments.
+    """
+    for _ in range(3):
+        if not raw.strip():
+            return {}
+        try:
+            value = _loads(raw)
+        except (ValueError, RecursionError):
+            return None
+        if value is None:
+            return {}
+        if isinstance(value, dict):
+            return value
+        if not isinstance(value, str):
+            return None
+        raw = value
+    return None
+
+
+def _loads(raw: str) -> Any:
+    try:
+        return _decode(raw)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        # raw line breaks inside strings and lone surrogate escapes are common and unambiguous; NaN is no JSON
+        return scrub(json.loads(raw, strict=False, parse_constant=_no_constant))
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+class _Call:
+    """One call under construction. Fragments are kept in a list: joining them each time would cost the square."""
+
+    __slots__ = ("extra", "fragments", "id", "index", "name", "value")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.fragments: list[str] = []
+        self.value: dict[str, Any] | None = None
+        self.extra: dict[str, Any] | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Its arguments are already one complete object: what follows belongs to another call."""
+        if self.value is not None:
+            return True
+        if not self.fragments or not self.fragments[-1].rstrip().endswith("}"):
+            return False
+        return parse_arguments("".join(self.fragments)) is not None
+
+    def rename(self, name: str) -> None:
+        """Take a name that came whole, again, growing, or in pieces."""
+        if name == self.name or not name:
+            return
+        self.name = name if name.startswith(self.name) else self.name + name
+
+    def build(self) -> ToolCall:
+        raw = None if self.value is not None else well_formed("".join(self.fragments))
+        arguments = scrub(self.value) if raw is None else parse_arguments(raw)
+        return ToolCall(
+            id=well_formed(self.id) or new_call_id(),
+            name=well_formed(self.name).strip(),
+            arguments=arguments,
+            arguments_raw=raw,
+            vendor=scrub(self.extra),
+        )
+
+
+class Calls:
+    """The calls of one reply, from fragments whose index may be right, missing or always 0, whose id may be missing.
+
+    A call is told from its neighbour by its id; without one by its index; without either by a new name after
+    complete arguments.
+    """
+
+    __slots__ = ("_at", "_calls")
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+        self._at: dict[int, _Call] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def add(
+        self,
+        index: int | None,
+        id: str | None,
+        name: str | None,
+        arguments: str | dict[str, Any] | None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        call = self._find(index, id or "", name or "", arguments)
+        if id:
+            call.id = id
+        if name:
+            call.rename(name)
+        if isinstance(arguments, dict):
+            call.value = arguments
+        elif arguments:
+            call.fragments.append(arguments)
+        if extra is not None:
+            call.extra = {**(call.extra or {}), **extra}
+
+    def _find(self, index: int | None, id: str, name: str, arguments: object) -> _Call:
+        call = self._at.get(index) if index is not None else self._by_id(id) if id else self._last()
+        if call is None:
+            return self._new(index)
+        if id and call.id and id != call.id:
+            return self._by_id(id) or self._new(index)
+        if name and not id and (arguments or name != call.name) and call.whole:
+            return self._new(index)
+        return call
+
+    def _last(self) -> _Call | None:
+        return self._calls[-1] if self._calls else None
+
+    def _by_id(self, id: str) -> _Call | None:
+        return next((c for c in reversed(self._calls) if c.id == id), None)
+
+    def _new(self, index: int | None) -> _Call:
+        call = _Call(index if index is not None else len(self._calls))
+        self._calls.append(call)
+        self._at[call.index] = call
+        return call
+
+    def build(self) -> list[ToolCall]:
+        """All calls in declared order, each with an id of its own."""
+        return [c.build() for c in sorted(self._calls, key=lambda c: c.index)]
+
+
+def settle(calls: list[ToolCall], stop_reason: str) -> None:
+    """Take back what must never run: every call of a reply that broke off, the last one of a reply cut at its limit.
+
+    ``arguments_raw`` keeps what was written.
+    """
+    doomed = calls if stop_reason in ("error", "aborted") else calls[-1:] if stop_reason == "length" else []
+    for call in doomed:
+        if call.arguments is not None:
+            if call.arguments_raw is None:
+                call.arguments_raw = encode(call.arguments).decode()
+            call.arguments = None

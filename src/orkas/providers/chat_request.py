@@ -1,0 +1,293 @@
+"""Requests in the form of Chat Completions. Old messages keep their bytes, so consecutive requests share a prefix."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from orkas.infra.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    encode,
+    text_of,
+    well_formed,
+)  # fmt: skip
+from orkas.providers.base import CompletionParams, Request, ThinkingLevel, ToolDef
+from orkas.providers.catalog import model_info
+from orkas.providers.history import History, Writer
+from orkas.providers.transform import EMPTY, NO_OUTPUT, Ids, assistant_blocks, image_base64, image_note, schema
+from orkas.providers.vendors import Quirks
+
+__all__ = ["ChatRequests"]
+
+API = "openai_chat"
+
+
+class ChatRequests:
+    """Builds requests for one vendor."""
+
+    def __init__(self, vendor: str, quirks: Quirks, key_header: str = "") -> None:
+        self._vendor = vendor
+        self._quirks = quirks
+        self._key_header = key_header
+        self._history = History()
+        self._tools: tuple[tuple[ToolDef, ...], bytes] = ((), b"")
+
+    def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
+        target = f"{self._vendor}/{params.model}"
+        images = model_info(self._vendor, params.model).images
+        messages = self._history.join(params, lambda: ChatWriter(target, self._quirks, params.media), images=images)
+        head = encode(self._options(params))[:-1]
+        system = self._system(params)
+        tools = self._tools_json(params.tools)
+        body = b"".join((
+            head, b',"tools":' if tools else b"", tools, b',"messages":[', system,
+            b"," if system and messages else b"", *messages, b"]}",
+        ))  # fmt: skip
+        return Request(_url(base_url), self._headers(params, api_key), body)
+
+    def _options(self, params: CompletionParams) -> dict[str, Any]:
+        quirks = self._quirks
+        options: dict[str, Any] = {"model": params.model, "stream": True}
+        if quirks.stream_options:
+            options["stream_options"] = {"include_usage": True}
+        if params.max_output is not None:
+            options[quirks.max_tokens] = params.max_output
+        if params.tools and params.tool_choice == "none":
+            options["tool_choice"] = "none"
+        if quirks.cache_key and params.session_id:
+            options[quirks.cache_key] = _cache_key(params.session_id)
+        options.update(_thinking(quirks.thinking, params.model, params.thinking))
+        return options
+
+    def _system(self, params: CompletionParams) -> bytes:
+        if not params.system:
+            return b""
+        role = _system_role(params.model) if self._quirks.developer else "system"
+        return encode({"role": role, "content": params.system})
+
+    def _tools_json(self, tools: Sequence[ToolDef]) -> bytes:
+        if not tools:
+            return b""
+        key = tuple(tools)
+        if self._tools[0] != key:
+            self._tools = (key, encode([_tool(t) for t in key]))
+        return self._tools[1]
+
+    def _headers(self, params: CompletionParams, api_key: str | None) -> dict[str, str]:
+        headers = {"content-type": "application/json", "accept": "text/event-stream"}
+        headers.update(key_headers(api_key, self._key_header))
+        if self._quirks.cache_header and params.session_id:
+            headers[self._quirks.cache_header] = _cache_key(params.session_id)
+        return headers
+
+
+def key_headers(api_key: str | None, header: str = "") -> dict[str, str]:
+    if not api_key:
+        return {}
+    return {header: api_key} if header else {"authorization": f"Bearer {api_key}"}
+
+
+def _url(base_url: str) -> str:
+    path, _, query = base_url.partition("?")
+    path = path.rstrip("/")
+    if not path.endswith("/chat/completions"):
+        path += "/chat/completions"
+    return f"{path}?{query}" if query else path
+
+
+def _cache_key(session_id: str) -> str:
+    """The session's id, or a hash where it is longer than 64 characters (a cut would make different ids equal)."""
+    if len(session_id) <= 64 and session_id.isascii() and session_id.isprintable():
+        return session_id
+    return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _reasons(model: str) -> bool:
+    """OpenAI's reasoning models by name."""
+    name = model.rpartition("/")[2]
+    return name.startswith(("o1", "o3", "o4", "gpt-5", "codex")) and "chat" not in name
+
+
+def _system_role(model: str) -> str:
+    if model.startswith(("o1-mini", "o1-preview")):
+        return "user"
+    return "developer" if _reasons(model) else "system"
+
+
+def _thinking(style: str, model: str, level: ThinkingLevel | None) -> dict[str, Any]:
+    if level is None or not style:
+        return {}
+    on = level != "off"
+    if style == "reasoning":
+        return {"reasoning": {"effort": level} if on else {"enabled": False}}
+    if style == "enable_thinking":
+        return {"enable_thinking": on}
+    if style == "thinking_type":
+        return {"thinking": {"type": "enabled" if on else "disabled"}}
+    if on:
+        return {"reasoning_effort": level} if not _plain_openai(model) else {}
+    if model.startswith("gpt-5"):
+        return {"reasoning_effort": "none" if model.startswith("gpt-5.") else "minimal"}
+    return {} if _plain_openai(model) or _reasons(model) else {"reasoning_effort": "none"}
+
+
+def _plain_openai(model: str) -> bool:
+    """An OpenAI model without reasoning: it refuses the switch."""
+    return model.startswith(("gpt-3", "gpt-4", "chatgpt")) or ("gpt-5" in model and "chat" in model)
+
+
+def _tool(tool: ToolDef) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": schema(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+# ------------------------------------------------------------------ messages
+
+
+class ChatWriter(Writer):
+    """Writes one history for one target, message after message."""
+
+    def __init__(self, target: str, quirks: Quirks, media: Callable[[str], bytes] | None) -> None:
+        super().__init__()
+        self._target = target
+        self._quirks = quirks
+        self._media = media
+        self._ids = Ids(quirks.ids)
+        self._after_tool = False
+
+    def add(self, message: Message) -> None:
+        if type(message) is ToolMessage:
+            self._put(self._tool(message))
+            self._after_tool = True
+            return
+        if type(message) is UserMessage:
+            if self._after_tool and self._quirks.assistant_after_tool:
+                self._put(b'{"role":"assistant","content":"OK."}')
+            self._put(self.kept(message) or self.keep(message, encode(self._user(message))))
+        elif type(message) is AssistantMessage and (data := self._assistant(message)) is not None:
+            self._put(data)
+        else:
+            return
+        self._after_tool = False
+
+    def finish(self) -> list[bytes]:
+        return self.written()
+
+    def _put(self, data: bytes) -> None:
+        self.write(data) if self.empty else self.write(b",", data)
+
+    def _tool(self, message: ToolMessage) -> bytes:
+        wire = self._ids.result(message.tool_call_id)
+        plain = wire == self._ids.plain(message.tool_call_id)
+        if plain and (found := self.kept(message)):
+            return found
+        text = text_of(message)
+        for block in message.content:
+            if type(block) is Image:
+                text += image_note(block, "a result holds text only")
+        data = encode({"role": "tool", "tool_call_id": wire, "content": text if text.strip() else NO_OUTPUT})
+        return self.keep(message, data) if plain else data
+
+    def _user(self, message: UserMessage) -> dict[str, Any]:
+        parts: list[dict[str, Any]] = []
+        for block in message.content:
+            if type(block) is Text and block.text.strip():
+                parts.append({"type": "text", "text": block.text})
+            elif type(block) is Image:
+                parts.append(self._image(block))
+        if all(p["type"] == "text" for p in parts):
+            return {"role": "user", "content": "\n\n".join(p["text"] for p in parts) or EMPTY}
+        return {"role": "user", "content": parts}
+
+    def _image(self, image: Image) -> dict[str, Any]:
+        data, why = image_base64(image, self._media, allowed=self.images)
+        if why:
+            return {"type": "text", "text": image_note(image, why)}
+        return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
+
+    def _assistant(self, message: AssistantMessage) -> bytes | None:
+        calls = [b for b in message.content if type(b) is ToolCall]
+        wires = [self._ids.call(c.id) for c in calls]
+        plain = all(w == self._ids.plain(c.id) for w, c in zip(wires, calls, strict=True))
+        if plain and (found := self.kept(message)) is not None:
+            return found or None
+        record = self._record(message, calls, wires)
+        data = encode(record) if record else b""
+        if plain:
+            self.keep(message, data)
+        return data or None
+
+    def _record(self, message: AssistantMessage, calls: list[ToolCall], wires: list[str]) -> dict[str, Any] | None:
+        blocks = assistant_blocks(message, model=self._target, api=API)
+        same = message.model == self._target and message.api == API
+        text = "".join(b.text for b in blocks if type(b) is Text)
+        thinking = [b for b in blocks if type(b) is Thinking]
+        if not text and not calls:
+            return None
+        record: dict[str, Any] = {"role": "assistant", "content": text or (None if self._quirks.content_null else "")}
+        self._give_back(record, thinking, bool(calls))
+        if same and message.vendor and (extra := message.vendor.get("extra_content")):
+            record["extra_content"] = extra
+        if calls:
+            record["tool_calls"] = [_wire_call(c, w, same=same) for c, w in zip(calls, wires, strict=True)]
+        return record
+
+    def _give_back(self, record: dict[str, Any], thinking: list[Thinking], calls: bool) -> None:
+        """The model's own reasoning in the field that its vendor wants it back in."""
+        field = self._quirks.thinking_back
+        text = "".join(t.text for t in thinking)
+        if field == "reasoning_details":
+            if details := [d for t in thinking if (d := _detail(t))]:
+                record["reasoning_details"] = details
+        elif field == "parts":
+            if text:
+                said = [{"type": "text", "text": record["content"]}] if record["content"] else []
+                record["content"] = [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}, *said]
+        elif field and (text or (calls and self._quirks.thinking_required)):
+            record[field] = text
+
+
+def _detail(block: Thinking) -> dict[str, Any] | None:
+    """A reasoning item as it came: its words, signature and blob put back to the rest."""
+    kept = (block.vendor or {}).get("reasoning_detail")
+    if not isinstance(kept, dict):
+        return None
+    detail = dict(kept)
+    if block.text:
+        detail["summary" if detail.get("type") == "reasoning.summary" else "text"] = block.text
+    if block.signature:
+        detail["signature"] = block.signature
+    if block.encrypted:
+        detail["data"] = block.encrypted
+    return detail
+
+
+def _wire_call(call: ToolCall, wire: str, *, same: bool) -> dict[str, Any]:
+    function = {"name": well_formed(call.name) or "unknown", "arguments": _arguments(call)}
+    data: dict[str, Any] = {"id": wire, "type": "function", "function": function}
+    if same and call.vendor and (extra := call.vendor.get("extra_content")):
+        data["extra_content"] = extra
+    return data
+
+
+def _arguments(call: ToolCall) -> str:
+    """The model's own spelling where it is one JSON object: servers parse it, and a broken one fails the request."""
+    if call.arguments is None:
+        return "{}"
+    if call.arguments_raw:
+        try:
+            if isinstance(msgspec.json.decode(call.arguments_raw), dict):
+                return call.arguments_raw
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            pass
+    return encode(call.arguments).decode()

@@ -1,0 +1,113 @@
+"""A history as the bytes of a request, built on what the request before it had.
+
+A conversation grows at its end, so the bytes of its beginning are kept as one piece and only new messages are
+written. After a compaction or a rewind everything is written again, from the bytes of each message.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from orkas.infra.messages import Message
+from orkas.providers.base import CompletionParams, Kept
+
+__all__ = ["History", "Writer"]
+
+_RUNNING = 8
+"""Conversations whose beginning is kept at the same time (a main one and its helpers)."""
+
+
+_PIECES = 64
+"""Pieces that are joined with each request before they are made one: a join copies them all."""
+
+
+class Writer:
+    """Writes messages one by one. A dialect adds how."""
+
+    def __init__(self) -> None:
+        self.images = True
+        self._pieces: list[bytes] = []
+        self._kept = Kept()
+
+    @property
+    def empty(self) -> bool:
+        return not self._pieces
+
+    def write(self, *pieces: bytes) -> None:
+        self._pieces.extend(pieces)
+
+    def written(self) -> list[bytes]:
+        """What stands so far, in few pieces."""
+        if len(self._pieces) > _PIECES:
+            self._pieces = [b"".join(self._pieces)]
+        return self._pieces
+
+    def use(self, kept: Kept) -> None:
+        self._kept = kept
+
+    def kept(self, message: Message) -> bytes | None:
+        return self._kept.get(message)
+
+    def keep(self, message: Message, data: bytes) -> bytes:
+        return self._kept.put(message, data)
+
+    def add(self, message: Message) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> list[bytes]:
+        """The messages so far, closed, in pieces to be joined. May be called again after more messages."""
+        raise NotImplementedError
+
+
+class _Running:
+    __slots__ = ("messages", "writer")
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.messages: list[Message] = []
+
+
+class History:
+    """The running conversations of one dialect, and the bytes of their messages."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, list[_Running]] = {}
+        self._kept: dict[str, Kept] = {}
+
+    def join(self, params: CompletionParams, make: Callable[[], Writer], *, images: bool = True) -> list[bytes]:
+        """The messages of a request, in pieces to be joined. ``make``: a writer for a conversation that is new here."""
+        messages = list(params.messages)
+        key = f"{params.model}|{images}"
+        running = self._find(key, messages) or self._start(key, make(), images)
+        for message in messages[len(running.messages) :]:
+            running.writer.add(message)
+        running.messages = messages
+        self._kept[key].prune(messages)
+        return running.writer.finish()
+
+    def _find(self, key: str, messages: list[Message]) -> _Running | None:
+        """The conversation that these messages continue: all it has are their beginning, the same objects."""
+        rows = self._running.get(key, [])
+        for i, row in enumerate(rows):
+            known = row.messages
+            if len(known) <= len(messages) and all(map(operator.is_, known, messages)):
+                rows.insert(0, rows.pop(i))
+                return row
+        return None
+
+    def _start(self, key: str, writer: Writer, images: bool) -> _Running:
+        if key not in self._kept:
+            if len(self._kept) >= _RUNNING:
+                oldest = next(iter(self._kept))
+                del self._kept[oldest]
+                self._running.pop(oldest, None)
+            self._kept[key] = Kept()
+        writer.images = images
+        writer.use(self._kept[key])
+        row = _Running(writer)
+        rows = self._running.setdefault(key, [])
+        rows.insert(0, row)
+        del rows[_RUNNING:]
+        return row
+

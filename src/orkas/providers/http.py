@@ -1,0 +1,161 @@
+"""A vendor row, a dialect, the transport and a key, joined into one ``LLMProvider``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from orkas.infra.errors import ProviderError, UsageError
+from orkas.infra.messages import AssistantMessage
+from orkas.infra.net import Answer, Http
+from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request
+from orkas.providers.catalog import model_info
+from orkas.providers.vendors import Vendor
+
+__all__ = ["HttpProvider"]
+
+
+class HttpProvider:
+    """One vendor at one address with one key.
+
+    ``key_name`` is the variable that a missing key should be put into. ``local``: no key is needed there.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        row: Vendor,
+        dialect: Dialect,
+        *,
+        base_url: str,
+        api_key: str | None,
+        key_name: str,
+        local: bool = False,
+        http: Http | None = None,
+    ) -> None:
+        self.id = id
+        self.api = dialect.api
+        self.base_url = base_url
+        self._row = row
+        self._dialect = dialect
+        self._key = api_key or None
+        self._key_name = key_name
+        self._local = local or row.local
+        self._http = http or Http()
+
+    def info(self, model: str) -> ModelInfo:
+        return model_info(self.id, model)
+
+    def request(self, params: CompletionParams) -> Request:
+        return self._dialect.request(params, base_url=self.base_url, api_key=self._key)
+
+    @asynccontextmanager
+    async def stream(self, params: CompletionParams) -> AsyncGenerator[_Reply, None]:
+        self._need_key()
+        request = self.request(params)
+        async with self._http.post(request.url, request.headers, request.body) as answer:
+            if answer.status != 200:
+                raise await self._refusal(answer)
+            yield _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"))
+
+    async def complete(self, params: CompletionParams) -> AssistantMessage:
+        async with self.stream(params) as reply:
+            async for _ in reply:
+                pass
+            return reply.message
+
+    async def validate_auth(self) -> AuthStatus:
+        """Ask for the list of models: the cheapest request that needs the key."""
+        try:
+            self._need_key()
+            url, headers = self._probe()
+            async with self._http.get(url, headers) as answer:
+                if answer.status == 200:
+                    return AuthStatus(True, f"{self.id} accepts the credentials")
+                error = await self._refusal(answer)
+        except ProviderError as problem:
+            error = problem
+        except UsageError as problem:
+            return AuthStatus(None, problem.message)
+        if error.class_ == "auth":
+            return AuthStatus(False, error.message)
+        if error.class_ in ("quota", "rate_limit"):
+            return AuthStatus(True, f"the key is known, but {error.message}")
+        return AuthStatus(None, error.message)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    def _probe(self) -> tuple[str, dict[str, str]]:
+        from urllib.parse import urlsplit, urlunsplit
+
+        sample = self.request(CompletionParams(model="probe", messages=[]))
+        parts = urlsplit(sample.url)
+        path = parts.path.removesuffix("/chat/completions").removesuffix("/messages") + self._row.models
+        headers = {k: v for k, v in sample.headers.items() if k not in ("content-type", "accept")}
+        return urlunsplit(parts._replace(path=path)), headers
+
+    def _need_key(self) -> None:
+        if self._key is None and not self._local:
+            raise ProviderError(f"no API key for {self.id}", class_="auth", hint=f"set {self._key_name}")
+
+    async def _refusal(self, answer: Answer) -> ProviderError:
+        from orkas.providers.errors import classify  # only a failure needs the table
+
+        body = await answer.read_all()
+        if 300 <= answer.status < 400:
+            target = answer.headers.get("location", "another address")
+            return ProviderError(
+                f"{self.id} answered HTTP {answer.status} and points to {target}", class_="invalid_request",
+                status=answer.status, hint="set the base URL to the address it points to",
+            )  # fmt: skip
+        secrets = (self._key,) if self._key else ()
+        return classify(self.id, answer.status, answer.headers, body, secrets=secrets)
+
+
+class _Reply:
+    """A ``Completion``: one list of parts per network read."""
+
+    __slots__ = ("_answer", "_ended", "_message", "_reader")
+
+    def __init__(self, answer: Answer, reader: Reader) -> None:
+        self._answer = answer
+        self._reader = reader
+        self._message: AssistantMessage | None = None
+        self._ended = False
+
+    @property
+    def message(self) -> AssistantMessage:
+        assert self._message is not None, "read the message after the stream ended"
+        return self._message
+
+    def __aiter__(self) -> _Reply:
+        return self
+
+    async def __anext__(self) -> list[Part]:
+        while not self._ended:
+            parts = self._reader.feed(await self._next_bytes())
+            if self._reader.done and not self._ended:
+                self._ended = True
+                await self._answer.drain()
+            if parts:
+                return parts
+        if self._message is None:
+            self._message = self._reader.close()
+        raise StopAsyncIteration
+
+    async def _next_bytes(self) -> bytes:
+        try:
+            data = await self._answer.read()
+        except ProviderError:
+            try:  # cut or silent after the end of the reply itself (no closing marker): nothing is lost
+                self._reader.close()
+            except ProviderError:
+                pass
+            else:
+                self._ended = True
+                return b""
+            raise
+        if not data:
+            self._ended = True
+        return data

@@ -1,0 +1,491 @@
+"""OpenAI Chat Completions and everybody who speaks it, more or less."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from orkas.infra.errors import ProviderError
+from orkas.infra.messages import (
+    AssistantMessage,
+    Block,
+    StopReason,
+    Text,
+    Thinking,
+    Usage,
+    new_id,
+    now,
+    scrub,
+    well_formed,
+)
+from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
+from orkas.providers.body import Body
+from orkas.providers.calls import Calls, settle
+from orkas.providers.chat_request import ChatRequests
+from orkas.providers.vendors import Quirks
+
+__all__ = ["OpenAIChat"]
+
+API = "openai_chat"
+
+
+class OpenAIChat:
+    """The dialect. ``quirks`` are the row's switches."""
+
+    api = API
+
+    def __init__(self, vendor: str = "custom", quirks: Quirks | None = None, key_header: str = "") -> None:
+        self._requests = ChatRequests(vendor, quirks or Quirks(), key_header)
+
+    def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
+        return self._requests.build(params, base_url=base_url, api_key=api_key)
+
+    def reader(self, *, model: str) -> Reader:
+        return ChatReader(model)
+
+
+# ------------------------------------------------------------------ wire types, only what is read
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class _Call(msgspec.Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+    extra_content: dict[str, Any] | None = None
+
+
+class _Delta(msgspec.Struct, gc=False):
+    content: str | list[Any] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    tool_calls: list[_Call] | None = None
+    refusal: str | None = None
+    function_call: _Function | None = None
+    extra_content: dict[str, Any] | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    index: int = 0
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    finish_reason: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    choices: list[_Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    x_groq: dict[str, Any] | None = None
+
+
+_decode = msgspec.json.Decoder(_Chunk).decode
+_decode_all = msgspec.json.Decoder(list[_Chunk]).decode
+
+_STOPS: dict[str, StopReason] = {
+    "length": "length", "max_tokens": "length", "model_length": "length",
+    "content_filter": "content_filter", "sensitive": "content_filter", "guardrail_intervened": "content_filter",
+    "refusal": "refusal", "pause_turn": "pause", "model_context_window_exceeded": "overflow",
+}  # fmt: skip
+_FAULTS = {"error": "server_error", "insufficient_system_resource": "overloaded", "network_error": "server_error"}
+"""Finish reasons that are failures, and the error type they stand for."""
+
+
+class ChatReader:
+    """Reads one reply, streamed or whole."""
+
+    def __init__(self, model: str) -> None:
+        self.done = False
+        self._model = model
+        self._vendor = model.partition("/")[0]
+        self._body = Body()
+        self._text: list[str] = []
+        self._held = ""  # half of a surrogate pair whose other half is in the next delta
+        self._thinking: list[str] = []
+        self._field = ""
+        self._details: list[dict[str, Any]] = []
+        self._refusal: list[str] = []
+        self._calls = Calls()
+        self._extra: dict[str, Any] | None = None
+        self._finish: str | None = None
+        self._usage: dict[str, Any] | None = None
+        self._index: int | None = None
+        self._error: ProviderError | None = None
+
+    # -------------------------------------------------------------- feeding
+
+    def feed(self, data: bytes) -> list[Part]:
+        payloads = self._body.feed(data)
+        if self.done or (not payloads and data):
+            return []
+        parts: list[Part] = []
+        ended = bool(payloads) and payloads[-1] == b"[DONE]"
+        if ended:
+            payloads.pop()
+        if payloads:
+            self._read(payloads, parts)
+        self.done = self.done or ended
+        if not data and self._body.whole is not None:
+            self._read_whole(self._body.whole, parts)
+        return parts
+
+    def _read(self, payloads: list[bytes], parts: list[Part]) -> None:
+        try:
+            chunks = _decode_all(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [_decode(payloads[0])]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            for payload in payloads:
+                if not self.done:
+                    self._read_one(payload, parts)
+            return
+        self._take(chunks, parts)
+
+    def _read_one(self, payload: bytes, parts: list[Part]) -> None:
+        """The careful way: ``[DONE]``, odd types, lone surrogates, garbage."""
+        if payload.strip() == b"[DONE]":
+            self.done = True
+            return
+        try:
+            chunk = _decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            found = _tolerant(payload)
+            if found is None:
+                return  # no JSON object: a keep-alive of some kind, or the torn end of a cut stream
+            chunk = found
+        if chunk.error is not None:
+            self._fail(payload)
+        self._take([chunk], parts)
+
+    def _take(self, chunks: Iterable[_Chunk], parts: list[Part]) -> None:
+        add, text = parts.append, self._text.append
+        for chunk in chunks:
+            choices = chunk.choices
+            if choices:
+                choice = choices[0]
+                delta = choice.delta
+                if choice.index != self._index and not self._is_ours(choice):
+                    continue
+                if delta is None:
+                    delta = choice.message
+                if delta is not None:
+                    content = delta.content
+                    if content:
+                        if type(content) is str and not self._held:
+                            text(content)
+                            add(TextPart(content))
+                        else:
+                            self._odd_content(content, parts)
+                    if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
+                        self._think(delta, parts)
+                    if delta.tool_calls is not None or delta.function_call is not None:
+                        self._call(delta)
+                    if delta.refusal:
+                        self._refusal.append(delta.refusal)
+                    if delta.extra_content is not None:
+                        self._extra = delta.extra_content
+                if choice.finish_reason is not None:
+                    self._finish = choice.finish_reason
+                if choice.usage is not None:
+                    self._usage = choice.usage
+            if chunk.usage is not None:
+                self._usage = chunk.usage
+            if chunk.x_groq is not None and isinstance(usage := chunk.x_groq.get("usage"), dict):
+                self._usage = usage
+            if chunk.error is not None:
+                self._fail(msgspec.json.encode({"error": chunk.error}))
+
+    def _is_ours(self, choice: _Choice) -> bool:
+        """Of several choices the first that came is read, the others are not."""
+        if self._index is None:
+            self._index = choice.index
+        return choice.index == self._index
+
+    def _odd_content(self, content: str | list[Any], parts: list[Part]) -> None:
+        """Content in typed parts (Mistral), and text whose surrogate pairs are split over deltas."""
+        if isinstance(content, list):
+            for item in content:
+                if isinstance(item, dict) and isinstance(text := item.get("text"), str):
+                    self._say(text, parts)
+                elif isinstance(item, dict) and "thinking" in item:
+                    self._field = "parts"
+                    self._muse(_thinking_text(item["thinking"]), parts)
+        else:
+            self._say(content, parts)
+
+    def _say(self, text: str, parts: list[Part]) -> None:
+        text = self._held + text
+        self._held = ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            text, self._held = text[:-1], text[-1]
+        if text:
+            text = well_formed(text)
+            self._text.append(text)
+            parts.append(TextPart(text))
+
+    def _muse(self, text: str, parts: list[Part]) -> None:
+        if text:
+            text = well_formed(text)
+            self._thinking.append(text)
+            parts.append(ThinkingPart(text))
+
+    def _think(self, delta: _Delta, parts: list[Part]) -> None:
+        plain = delta.reasoning_content or delta.reasoning or ""
+        if plain:
+            self._field = "reasoning_content" if delta.reasoning_content else "reasoning"
+        for detail in delta.reasoning_details or ():
+            self._detail(detail)
+            if not plain:
+                shown = detail.get("text") or detail.get("summary")
+                self._muse(shown if isinstance(shown, str) else "", parts)
+        self._muse(plain, parts)
+
+    def _detail(self, detail: dict[str, Any]) -> None:
+        """Pieces of one reasoning item are put together; they go back as the whole item."""
+        last = self._details[-1] if self._details else None
+        if last is None or any(last.get(k) != detail.get(k, last.get(k)) for k in ("type", "index", "id")):
+            self._details.append(dict(detail))
+            return
+        for key, value in detail.items():
+            old = last.get(key)
+            if key in ("text", "summary", "data", "signature") and isinstance(old, str) and isinstance(value, str):
+                last[key] = old + value
+            elif value is not None:
+                last[key] = value
+
+    def _call(self, delta: _Delta) -> None:
+        for call in delta.tool_calls or ():
+            function = call.function or _Function()
+            extra = {"extra_content": call.extra_content} if call.extra_content else None
+            self._calls.add(call.index, call.id, function.name, function.arguments, extra)
+        if delta.function_call is not None:  # the form before tool_calls: one call, no id
+            self._calls.add(-1, None, delta.function_call.name, delta.function_call.arguments)
+
+    # -------------------------------------------------------------- whole bodies and errors
+
+    def _read_whole(self, body: bytes, parts: list[Part]) -> None:
+        chunk = _tolerant(body)
+        if chunk is not None and chunk.choices and chunk.error is None:
+            for choice in chunk.choices:
+                if choice.message is not None:
+                    choice.delta = choice.message
+            self._take([chunk], parts)
+            self.done = True
+            self._finish = self._finish or ""
+        else:
+            self._fail(body)
+
+    def _fail(self, payload: bytes) -> None:
+        """The stream carried an error. It is raised at the end, after the parts that came before it."""
+        from orkas.providers.errors import classify  # only a failure needs the table
+
+        if self._error is None:
+            self._error = self._body.not_a_reply(self._vendor) or classify(self._vendor, 200, {}, payload)
+        self.done = True
+
+    # -------------------------------------------------------------- closing
+
+    def close(self) -> AssistantMessage:
+        if self._finish in _FAULTS and self._error is None:
+            self._fail(msgspec.json.encode({"error": {"type": _FAULTS[self._finish], "message": self._finish}}))
+        if self._error is not None:
+            raise self._error
+        if self._finish is None and not self.done:
+            raise ProviderError(
+                f"{self._vendor}: the reply broke off before its end", class_="connection", hint="try again"
+            )
+        return self._message(_stop(self._finish or "", bool(self._calls)))
+
+    def partial(self) -> AssistantMessage:
+        return self._message("error")
+
+    def _message(self, stop_reason: StopReason) -> AssistantMessage:
+        content: list[Block] = self._thoughts()
+        text = well_formed("".join(self._text) + self._held)
+        if text:
+            content.append(Text(text=text))
+        calls = self._calls.build()
+        settle(calls, stop_reason)
+        content.extend(calls)
+        vendor: dict[str, Any] = {}
+        if self._refusal:
+            vendor["refusal"] = well_formed("".join(self._refusal))
+        if self._extra:
+            vendor["extra_content"] = scrub(self._extra)
+        usage = _usage(self._usage) if self._usage else None
+        return AssistantMessage(
+            content, self._model, API, stop_reason, usage, id=new_id(), ts=now(), vendor=vendor or None
+        )
+
+    def _thoughts(self) -> list[Block]:
+        """Reasoning as blocks, each knowing in which form it goes back."""
+        plain = "".join(self._thinking)
+        shown = "".join(_shown(d) for d in self._details)
+        blocks: list[Block] = []
+        if plain and plain != shown:
+            blocks.append(Thinking(text=plain, vendor={"field": self._field or "reasoning"}))
+        blocks.extend(_block(d, hidden=plain != shown) for d in self._details)
+        return blocks
+
+
+def _shown(detail: dict[str, Any]) -> str:
+    shown = detail.get("text") or detail.get("summary")
+    return well_formed(shown) if isinstance(shown, str) else ""
+
+
+def _block(detail: dict[str, Any], *, hidden: bool) -> Thinking:
+    """One reasoning item. Its words, signature and blob live in the block, the rest beside it."""
+    rest: dict[str, Any] = scrub(detail)
+    text = ""
+    if not hidden and (text := _shown(detail)):
+        rest.pop("text" if detail.get("text") else "summary")
+    signature, encrypted = rest.get("signature"), rest.get("data")
+    rest = {k: v for k, v in rest.items() if k not in ("signature", "data")}
+    return Thinking(
+        text=text,
+        signature=signature if isinstance(signature, str) and signature else None,
+        encrypted=encrypted if isinstance(encrypted, str) and encrypted else None,
+        vendor={"reasoning_detail": rest},
+    )
+
+
+def _thinking_text(value: Any) -> str:
+    """Mistral: a string, or a list of text parts."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(p["text"] for p in value if isinstance(p, dict) and isinstance(p.get("text"), str))
+    return ""
+
+
+def _stop(finish: str, calls: bool) -> StopReason:
+    if finish in _STOPS:
+        return _STOPS[finish]
+    return "tool_use" if calls else "stop"
+
+
+def _usage(said: dict[str, Any]) -> Usage:
+    """Tokens. The vendor counts the cache inside the prompt; xAI counts reasoning outside the completion."""
+    prompt = _count(said, "prompt_tokens")
+    output = _count(said, "completion_tokens")
+    details = _details(said, "prompt_tokens_details")
+    reasoning = _count(_details(said, "completion_tokens_details"), "reasoning_tokens")
+    read = _first(
+        _count(details, "cached_tokens"), _count(said, "prompt_cache_hit_tokens"), _count(said, "num_cached_tokens"),
+        _count(said, "cached_tokens"),
+    )  # fmt: skip
+    write = _first(_count(details, "cache_write_tokens"), _count(said, "cache_creation_input_tokens"))
+    if prompt is None and output is None:
+        return Usage()
+    total = _count(said, "total_tokens")
+    if reasoning and total is not None and prompt is not None and output is not None:
+        output += reasoning if total == prompt + output + reasoning else 0
+    fresh = None if prompt is None else max(0, prompt - (read or 0) - (write or 0))
+    cost = said.get("cost")
+    return Usage(
+        fresh, output, read or 0, write or 0, reasoning,
+        float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+    )  # fmt: skip
+
+
+def _count(said: dict[str, Any], name: str) -> int | None:
+    """A figure that can be a number of tokens, or None."""
+    value = said.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+        return None
+    return int(value)
+
+
+def _first(*values: int | None) -> int | None:
+    return next((v for v in values if v is not None), None)
+
+
+def _details(said: dict[str, Any], name: str) -> dict[str, Any]:
+    value = said.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+# ------------------------------------------------------------------ the careful way
+
+
+def _tolerant(payload: bytes) -> _Chunk | None:
+    """A chunk of whatever of it has the right form; None when it is no JSON object."""
+    try:
+        value = json.loads(payload.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        value = value[0]
+    if not isinstance(value, dict):
+        return None
+    choices = [_choice(c) for c in _items(value.get("choices"))]
+    return _Chunk(choices, _dict(value.get("usage")), value.get("error"), _dict(value.get("x_groq")))
+
+
+def _choice(value: dict[str, Any]) -> _Choice:
+    delta, message = value.get("delta"), value.get("message")
+    return _Choice(
+        index=_count(value, "index") or 0,
+        delta=_delta(delta) if isinstance(delta, dict) else None,
+        message=_delta(message) if isinstance(message, dict) else None,
+        finish_reason=_str(value.get("finish_reason")),
+        usage=_dict(value.get("usage")),
+    )
+
+
+def _delta(value: dict[str, Any]) -> _Delta:
+    content = value.get("content")
+    if isinstance(content, dict):
+        content = [content]
+    function = value.get("function_call")
+    # in this form text goes through _odd_content, which joins split pairs
+    return _Delta(
+        content=[{"text": content}] if isinstance(content, str) else _list(content),
+        reasoning_content=_str(value.get("reasoning_content")),
+        reasoning=_str(value.get("reasoning")),
+        reasoning_details=_items(value.get("reasoning_details")),
+        tool_calls=[_tool_call(c) for c in _items(value.get("tool_calls"))] or None,
+        refusal=_str(value.get("refusal")),
+        function_call=_function(function) if isinstance(function, dict) else None,
+        extra_content=_dict(value.get("extra_content")),
+    )
+
+
+def _tool_call(value: dict[str, Any]) -> _Call:
+    id, function = value.get("id"), value.get("function")
+    return _Call(
+        index=_count(value, "index"),
+        id=str(id) if isinstance(id, str | int) and id != "" else None,
+        function=_function(function) if isinstance(function, dict) else None,
+        extra_content=_dict(value.get("extra_content")),
+    )
+
+
+def _function(value: dict[str, Any]) -> _Function:
+    arguments = value.get("arguments")
+    if arguments is not None and not isinstance(arguments, str | dict):
+        arguments = json.dumps(arguments)
+    return _Function(_str(value.get("name")), arguments)
+
+
+def _items(value: Any) -> list[dict[str, Any]]:
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+def _list(value: Any) -> list[Any] | None:
+    return value if isinstance(value, list) else None
+
+
+def _dict(value: Any) -> dict[str, Any] | None:
+    return value if isinstance(value, dict) else None
+
+
+def _str(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,132 @@
+"""Model string → provider and model id."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from orkas.infra.errors import UsageError
+from orkas.providers.base import Dialect, LLMProvider
+from orkas.providers.http import HttpProvider
+from orkas.providers.vendors import Vendor, table
+
+__all__ = ["resolve", "split_model", "vendor_names"]
+
+
+def vendor_names() -> list[str]:
+    """The known vendors, in the order of the table."""
+    return list(table())
+
+
+def split_model(model: str) -> tuple[str, str]:
+    """Vendor and model id of a model string: ``vendor/model``, or a bare name that says where it belongs.
+
+    Raises:
+        UsageError: no vendor can be told.
+    """
+    rows = table()
+    name = model.strip()
+    vendor, slash, rest = name.partition("/")
+    if slash and vendor.lower() in rows:
+        if not rest:
+            raise UsageError(f"{model!r} names no model", hint=f"write {vendor}/MODEL")
+        return vendor.lower(), rest
+    if slash:
+        raise UsageError(f"unknown vendor {vendor!r}", hint=_near(vendor))
+    if not name:
+        raise UsageError("no model given", hint="name one as vendor/model, or set ORKAS_MODEL")
+    if found := max(_claims(name, rows), default=None):
+        return found[1], name
+    if ":" in name:
+        return "ollama", name
+    raise UsageError(f"{model!r} does not say which vendor it belongs to", hint=f"write vendor/{name}; {_near(name)}")
+
+
+def _claims(name: str, rows: Mapping[str, Vendor]) -> list[tuple[int, str]]:
+    """Vendors whose prefix the name begins with, with the length of the prefix."""
+    low = name.lower()
+    return [(len(p), vendor) for vendor, row in rows.items() for p in row.prefixes if low.startswith(p)]
+
+
+def _near(vendor: str) -> str:
+    import difflib
+
+    names = vendor_names()
+    near = difflib.get_close_matches(vendor.lower(), names, n=3)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return "known vendors: " + ", ".join(names)
+
+
+def resolve(
+    model: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> tuple[LLMProvider, str]:
+    """The provider for a model string, and the model's id there. Nothing is connected to.
+
+    A key that is missing is told when the first request is made.
+
+    Raises:
+        UsageError: unknown vendor, no model, no address or an address that is none.
+    """
+    vendor, model_id = split_model(model)
+    row = table()[vendor]
+    url = _base_url(vendor, row, base_url, environ)
+    key_names = (_variable(vendor, "API_KEY"), *row.keys)
+    key = api_key or next((v for n in key_names if (v := environ.get(n, "").strip())), None)
+    dialect = _dialect(vendor, row)
+    named = row.keys[0] if vendor == "openai-chat" else key_names[0]
+    return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named), model_id
+
+
+def _variable(vendor: str, what: str) -> str:
+    return f"{vendor.upper().replace('-', '_')}_{what}"
+
+
+def _base_url(vendor: str, row: Vendor, given: str | None, environ: Mapping[str, str]) -> str:
+    names = (_variable(vendor, "BASE_URL"), *row.urls)
+    url = given or next((v for n in names if (v := environ.get(n, "").strip())), "")
+    if not url and not row.base_url:
+        raise UsageError(f"{vendor} needs a base URL", hint=f"give base_url, or set {names[0]}")
+    return _complete(url, row) if url else row.base_url
+
+
+def _complete(url: str, row: Vendor) -> str:
+    """An address as people write it: scheme and path added where they are missing.
+
+    A URL with a path is taken as it is; a bare host gets the row's own path.
+    """
+    bare = "://" not in url
+    if bare:
+        host = url.partition("/")[0].rpartition(":")[0] or url.partition("/")[0]
+        near = row.local or host in ("localhost", "127.0.0.1", "0.0.0.0", "[::1]")  # noqa: S104 - compared, not bound
+        url = ("http://" if near else "https://") + url
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"{url!r} is no address: {error}", hint="write it as http://host:port/path") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"{url!r} is no web address", hint="write it as http://host:port/path")
+    own = urlsplit(row.base_url)
+    netloc = parts.netloc
+    if parts.hostname == "0.0.0.0":  # noqa: S104 - where a server listens, not where it is reached
+        netloc = netloc.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+    if bare and port is None and own.port and row.local:
+        netloc += f":{own.port}"
+    path = parts.path.rstrip("/") or own.path.rstrip("/") or "/v1"
+    return parts._replace(netloc=netloc, path=path).geturl()
+
+
+def _dialect(vendor: str, row: Vendor) -> Dialect:
+    if row.dialect == "anthropic":
+        from orkas.providers.anthropic import Anthropic
+
+        return Anthropic(vendor, row.quirks, row.key_header)
+    from orkas.providers.openai_chat import OpenAIChat
+
+    return OpenAIChat(vendor, row.quirks, row.key_header)

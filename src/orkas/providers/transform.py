@@ -1,0 +1,128 @@
+"""History → what this model may see.
+
+Pure functions of (history, target). The stored history is never changed: after a switch to another model and back
+the first one finds its own signatures again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from orkas.infra.messages import AssistantMessage, Block, Image, Opaque, Text, Thinking, ToolCall, well_formed
+
+__all__ = ["EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "image_base64", "image_note", "schema"]
+
+EMPTY = "(empty)"
+"""Stands for a message of the user without content: no vendor takes an empty text."""
+NO_OUTPUT = "(no output)"
+"""Stands for an empty tool result."""
+
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_FORMS: dict[str, tuple[re.Pattern[str], int]] = {
+    "chat": (re.compile(r"[!-~]{1,40}"), 24),
+    "anthropic": (re.compile(r"[A-Za-z0-9_-]{1,64}"), 24),
+    "nine": (re.compile(r"[A-Za-z0-9]{9}"), 9),
+}
+
+
+class Ids:
+    """Call ids in the target's format: kept where valid, else a hash, the same for a call and its result.
+
+    An id that an earlier turn used already gets another one, so no request holds an id twice.
+    """
+
+    __slots__ = ("_calls", "_form", "_open", "_used")
+
+    def __init__(self, form: str) -> None:
+        self._form = _FORMS[form]
+        self._used: set[str] = set()
+        self._calls: dict[str, int] = {}
+        self._open: dict[str, deque[str]] = {}
+
+    def call(self, id: str) -> str:
+        """The id of a call on the wire. Calls are asked for in the order of the history, each once."""
+        turn = self._calls.get(id, 0)
+        wire = self._shape(id, turn)
+        while wire in self._used:
+            turn += 1
+            wire = self._shape(id, turn)
+        self._calls[id] = turn + 1
+        self._used.add(wire)
+        self._open.setdefault(id, deque()).append(wire)
+        return wire
+
+    def result(self, id: str) -> str:
+        """The id of a result on the wire: that of the earliest call with this id which has none yet."""
+        waiting = self._open.get(id)
+        return waiting.popleft() if waiting else self._shape(id, 0)
+
+    def plain(self, id: str) -> str:
+        """The id as it is when nothing else claims it."""
+        return self._shape(id, 0)
+
+    def _shape(self, id: str, turn: int) -> str:
+        pattern, length = self._form
+        if turn == 0 and pattern.fullmatch(id):
+            return id
+        number = int.from_bytes(hashlib.sha256(f"{turn}:{id}".encode("utf-8", "surrogatepass")).digest())
+        out = ""
+        while len(out) < length:
+            number, digit = divmod(number, 62)
+            out += _ALPHABET[digit]
+        return out
+
+
+def assistant_blocks(message: AssistantMessage, *, model: str, api: str) -> list[Block]:
+    """The blocks of an assistant message that ``model`` (``vendor/model``) on ``api`` may see, calls last.
+
+    Written by the same model: all of them. By another: its text and its calls; thinking, signatures and blocks only
+    its own vendor understands are left out. Empty texts are left out always.
+    """
+    same = message.model == model and message.api == api and message.stop_reason not in ("error", "aborted")
+    front: list[Block] = []
+    calls: list[Block] = []
+    for block in message.content:
+        if type(block) is ToolCall:
+            calls.append(block)
+        elif type(block) is Text:
+            if block.text.strip():
+                front.append(block)
+        elif type(block) in (Thinking, Opaque) and same:
+            front.append(block)
+    return front + calls
+
+
+def image_note(image: Image, why: str) -> str:
+    """What stands in the place of an image that cannot be sent."""
+    kind = well_formed(image.media_type)
+    return f"[an image ({kind}) stood here: {why}]"
+
+
+def image_base64(image: Image, media: Callable[[str], bytes] | None, *, allowed: bool) -> tuple[str, str]:
+    """Base64 of an image, or why it cannot be sent (one of the two is empty)."""
+    if not allowed:
+        return "", "this model cannot see images"
+    if image.media_type not in _IMAGES:
+        return "", "the format is not accepted"
+    if image.data is not None:
+        return (image.data, "") if image.data else ("", "it is empty")
+    if image.file is None or media is None:
+        return "", "its file is not at hand"
+    try:
+        data = media(image.file)
+    except (OSError, ValueError, KeyError) as error:
+        return "", f"its file cannot be read ({type(error).__name__})"
+    return (base64.b64encode(data).decode(), "") if data else ("", "it is empty")
+
+
+def schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    """A tool's schema as every vendor takes it: an object with its properties named, even if there are none."""
+    if parameters.get("type") == "object" and isinstance(parameters.get("properties"), dict):
+        return parameters
+    return {**parameters, "type": "object", "properties": parameters.get("properties") or {}}

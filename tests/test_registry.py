@@ -1,0 +1,167 @@
+"""Model strings, addresses and keys."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from orkas.infra.errors import UsageError
+from orkas.infra.messages import user_message
+from orkas.providers.base import CompletionParams, Request
+from orkas.providers.catalog import anthropic_thinking, model_info
+from orkas.providers.registry import resolve, split_model, vendor_names
+from orkas.providers.vendors import table
+
+
+def request(model: str, environ: dict[str, str] | None = None, **given: Any) -> Request:
+    provider, name = resolve(model, environ=environ or {}, **given)
+    return provider.request(CompletionParams(model=name, messages=[user_message("hi")]))
+
+
+@pytest.mark.parametrize(
+    ("model", "vendor", "name"),
+    [
+        ("anthropic/claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5"),
+        ("openrouter/anthropic/claude-sonnet-4.5:free", "openrouter", "anthropic/claude-sonnet-4.5:free"),
+        ("openai-chat/gpt-4o", "openai-chat", "gpt-4o"),
+        ("OpenAI/gpt-4o", "openai", "gpt-4o"),
+        ("claude-3-5-haiku-latest", "anthropic", "claude-3-5-haiku-latest"),
+        ("gpt-5", "openai", "gpt-5"),
+        ("o3-mini", "openai", "o3-mini"),
+        ("chatgpt-4o-latest", "openai", "chatgpt-4o-latest"),
+        ("gemini-2.5-pro", "google", "gemini-2.5-pro"),
+        ("mistral-large-latest", "mistral", "mistral-large-latest"),
+        ("codestral-2501", "mistral", "codestral-2501"),
+        ("grok-4", "xai", "grok-4"),
+        ("deepseek-chat", "deepseek", "deepseek-chat"),
+        ("kimi-k2", "moonshot", "kimi-k2"),
+        ("glm-4.7", "zai", "glm-4.7"),
+        ("qwen3-max", "alibaba", "qwen3-max"),
+        ("sonar", "perplexity", "sonar"),
+        ("llama3.2:3b", "ollama", "llama3.2:3b"),
+    ],
+)
+def test_split(model: str, vendor: str, name: str) -> None:
+    assert split_model(model) == (vendor, name)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("antropic/claude", ("antropic", "anthropic")),
+        ("nonsense/model", ("nonsense", "openai")),
+        ("my-model", ("my-model", "vendor/my-model")),
+        ("openai/", ("openai/", "openai/MODEL")),
+        ("", ("no model", "ORKAS_MODEL")),
+        ("  ", ("no model", "ORKAS_MODEL")),
+    ],
+)
+def test_what_cannot_be_told_is_wrong_usage_with_a_way_out(model: str, words: tuple[str, str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(model, environ={})
+    assert words[0] in caught.value.message
+    assert words[1] in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "url"),
+    [
+        ("openai/gpt-4o", {}, "https://api.openai.com/v1/chat/completions"),
+        ("openai-chat/gpt-4o", {"OPENAI_BASE_URL": "http://h:1/x"}, "http://h:1/x/chat/completions"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h:1"}, "http://h:1/v1/chat/completions"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h:1/"}, "http://h:1/v1/chat/completions"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h/a/chat/completions"}, "http://h/a/chat/completions"),
+        ("anthropic/claude-x", {}, "https://api.anthropic.com/v1/messages"),
+        ("anthropic/claude-x", {"ANTHROPIC_BASE_URL": "https://h"}, "https://h/v1/messages"),
+        ("custom/m", {"CUSTOM_BASE_URL": "localhost:9000"}, "http://localhost:9000/v1/chat/completions"),
+        ("custom/m", {"CUSTOM_BASE_URL": "https://h/api?v=1"}, "https://h/api/chat/completions?v=1"),
+        ("ollama/m", {}, "http://127.0.0.1:11434/v1/chat/completions"),
+        ("ollama/m", {"OLLAMA_HOST": "0.0.0.0"}, "http://127.0.0.1:11434/v1/chat/completions"),
+        ("ollama/m", {"OLLAMA_HOST": "box:1234"}, "http://box:1234/v1/chat/completions"),
+        ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/v1"}, "https://o.example/v1/chat/completions"),
+        ("groq/m", {}, "https://api.groq.com/openai/v1/chat/completions"),
+        ("groq/m", {"GROQ_BASE_URL": "http://h"}, "http://h/openai/v1/chat/completions"),
+    ],
+)
+def test_addresses(model: str, environ: dict[str, str], url: str) -> None:
+    assert request(model, environ).url == url
+
+
+@pytest.mark.parametrize("url", ["ftp://h", "http://", "http://h:port", "http://[::1"])
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve("custom/m", base_url=url, environ={})
+    assert "address" in caught.value.message
+
+
+def test_custom_needs_an_address() -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve("custom/m", environ={})
+    assert "base URL" in caught.value.message and "CUSTOM_BASE_URL" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "header", "value"),
+    [
+        ("openai/m", {"OPENAI_API_KEY": "k"}, "authorization", "Bearer k"),
+        ("openai-chat/m", {"OPENAI_API_KEY": " k\n"}, "authorization", "Bearer k"),
+        ("anthropic/m", {"ANTHROPIC_API_KEY": "k"}, "x-api-key", "k"),
+        ("google/m", {"GEMINI_API_KEY": "k"}, "authorization", "Bearer k"),
+        ("google/m", {"GOOGLE_API_KEY": "a", "GEMINI_API_KEY": "b"}, "authorization", "Bearer a"),
+        ("huggingface/m", {"HF_TOKEN": "k"}, "authorization", "Bearer k"),
+        ("azure/m", {"AZURE_API_KEY": "k", "AZURE_BASE_URL": "https://h/openai/v1"}, "api-key", "k"),
+    ],
+)
+def test_keys(model: str, environ: dict[str, str], header: str, value: str) -> None:
+    assert request(model, environ).headers[header] == value
+
+
+def test_a_given_key_comes_before_the_environment() -> None:
+    assert request("openai/m", {"OPENAI_API_KEY": "env"}, api_key="given").headers["authorization"] == "Bearer given"
+
+
+def test_every_row_resolves() -> None:
+    for vendor in vendor_names():
+        provider, name = resolve(f"{vendor}/some/model", base_url="http://h/v1", api_key="k", environ={})
+        assert (provider.id, name) == (vendor, "some/model")
+        assert provider.api in ("openai_chat", "anthropic_messages")
+
+
+def test_rows_claim_no_prefix_twice() -> None:
+    claimed = [p for row in table().values() for p in row.prefixes]
+    assert len(claimed) == len(set(claimed))
+
+
+def test_resolving_loads_no_http_stack() -> None:
+    code = (
+        "import sys; from orkas.providers.registry import resolve; resolve('openai/m'); print('aiohttp' in sys.modules)"
+    )
+    path = ":".join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": path}, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_known_and_unknown_models() -> None:
+    assert model_info("openrouter", "anthropic/claude-sonnet-4.5").context_window == 200_000
+    assert model_info("openai", "gpt-4.1-mini").context_window == 1_047_576
+    assert not model_info("deepseek", "deepseek-chat").images
+    unknown = model_info("custom", "gpt-4o")
+    assert unknown.context_window is None and unknown.max_output
+
+
+@pytest.mark.parametrize(
+    ("model", "style"),
+    [
+        ("claude-3-5-sonnet-20240620", ""), ("claude-3-haiku-20240307", ""), ("claude-2.1", ""),
+        ("claude-3-7-sonnet-latest", "budget"), ("claude-sonnet-4-20250514", "budget"), ("claude-sonnet-4-5", "budget"),
+        ("claude-haiku-4-5-20251001", "budget"), ("claude-opus-4-1", "budget"), ("claude-opus-4-6", "adaptive"),
+        ("claude-sonnet-5", "adaptive"), ("claude-fable-5", "adaptive"),
+    ],
+)  # fmt: skip
+def test_how_claude_thinks(model: str, style: str) -> None:
+    assert anthropic_thinking(model) == style

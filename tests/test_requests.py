@@ -1,0 +1,565 @@
+"""What is sent: always valid, always the same bytes for the same beginning, whatever the history went through."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orkas.infra.errors import ProviderError
+from orkas.infra.messages import (
+    AssistantMessage,
+    Block,
+    Image,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    calls_of,
+    text_of,
+    tool_result,
+    user_message,
+)  # fmt: skip
+from orkas.providers.anthropic import Anthropic
+from orkas.providers.base import CompletionParams, Dialect, TextPart, ToolDef
+from orkas.providers.calls import parse_arguments
+from orkas.providers.openai_chat import OpenAIChat
+from orkas.providers.vendors import table
+
+SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+PNG = "iVBORw0KGgo="
+ADD = ToolDef("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+CLAUDE, GPT = "claude-sonnet-4-5", "gpt-4o"
+
+
+def chat(vendor: str = "openai") -> OpenAIChat:
+    return OpenAIChat(vendor, table()[vendor].quirks)
+
+
+def anthropic() -> Anthropic:
+    return Anthropic("anthropic", table()["anthropic"].quirks)
+
+
+def sent(dialect: Dialect, messages: list[Message], model: str = "m", **more: Any) -> dict[str, Any]:
+    params = CompletionParams(model=model, messages=messages, **more)
+    body: dict[str, Any] = json.loads(dialect.request(params, base_url="http://h/v1", api_key="k").body)
+    return body
+
+
+def call(id: str = "call_1", **arguments: Any) -> ToolCall:
+    return ToolCall(id=id, name="add", arguments=arguments)
+
+
+def said(
+    *blocks: Block, model: str = "anthropic/m", api: str = "anthropic_messages", stop: str = "stop"
+) -> AssistantMessage:
+    return AssistantMessage(list(blocks), model, api, stop)
+
+
+# ------------------------------------------------------------------ shapes
+
+
+def test_anthropic_request() -> None:
+    messages: list[Message] = [
+        user_message("look", [Image(media_type="image/png", data=PNG)]),
+        said(Text(text="ok"), call("a"), call("b"), model=f"anthropic/{CLAUDE}", stop="tool_use"),
+        tool_result("a", "1"),
+        tool_result("b", "", is_error=True),
+        user_message("and?"),
+    ]
+    request = anthropic().request(
+        CompletionParams(CLAUDE, messages, system="sys", tools=[ADD], max_output=1_000),
+        base_url="http://h/v1",
+        api_key="k",
+    )
+    assert request.url == "http://h/v1/messages"
+    assert request.headers["x-api-key"] == "k"
+    body = json.loads(request.body)
+    assert body["max_tokens"] == 1_000 and body["stream"] is True
+    assert body["system"] == [{"type": "text", "text": "sys", "cache_control": {"type": "ephemeral"}}]
+    assert body["cache_control"] == {"type": "ephemeral"}
+    assert [m["role"] for m in body["messages"]] == ["user", "assistant", "user"]
+    assert [b["type"] for b in body["messages"][0]["content"]] == ["image", "text"]
+    results = body["messages"][2]["content"]
+    assert [b["type"] for b in results] == ["tool_result", "tool_result", "text"]
+    assert results[1] == {
+        "type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": "(no output)"}], "is_error": True,
+    }  # fmt: skip
+
+
+def test_chat_request() -> None:
+    messages: list[Message] = [user_message("hi"), said(call(a=1)), tool_result("call_1", "2"), user_message("and?")]
+    params = CompletionParams(
+        "gpt-5", messages, system="sys", tools=[ADD], max_output=9, session_id="s" * 80, thinking="low"
+    )
+    request = chat().request(params, base_url="http://h/v1/", api_key="k")
+    assert request.url == "http://h/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer k"
+    body = json.loads(request.body)
+    assert body["messages"] == [
+        {"role": "developer", "content": "sys"},
+        {"role": "user", "content": "hi"},
+        {
+            "role": "assistant", "content": None,
+            "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "2"},
+        {"role": "user", "content": "and?"},
+    ]  # fmt: skip
+    assert body["max_completion_tokens"] == 9 and body["stream_options"] == {"include_usage": True}
+    assert body["reasoning_effort"] == "low"
+    assert len(body["prompt_cache_key"]) == 64
+    assert not {"temperature", "top_p", "n", "seed"} & set(body)
+
+
+def test_images_from_a_file_and_images_that_cannot_be_sent() -> None:
+    def media(file: str) -> bytes:
+        if file != "a.png":
+            raise FileNotFoundError(file)
+        return b"pixels"
+
+    images = [
+        Image(media_type="image/png", file="a.png"), Image(media_type="image/png", file="gone.png"),
+        Image(media_type="image/bmp", data=PNG), Image(media_type="image/png", data=""),
+    ]  # fmt: skip
+    for dialect in (chat(), anthropic()):
+        content = sent(dialect, [user_message("see", images)], GPT, media=media)["messages"][0]["content"]
+        text = json.dumps(content)
+        assert base64.b64encode(b"pixels").decode() in text
+        assert [b["type"] for b in content][1:] == ["text"] * 4
+        assert "cannot be read" in text and "format" in text and "empty" in text
+    (blind,) = sent(chat(), [user_message("see", images[:1])], "gpt-4", media=media)["messages"]
+    assert "cannot see images" in blind["content"]
+
+
+@pytest.mark.parametrize("vendor", [v for v, row in table().items() if row.dialect == "openai_chat"])
+def test_every_row_makes_a_request(vendor: str) -> None:
+    messages: list[Message] = [user_message("hi"), said(call("x", a=1)), tool_result("x", "2"), user_message("go")]
+    for level in (None, "off", "high"):
+        body = sent(chat(vendor), messages, "some-model", thinking=level, session_id="s", max_output=5, tools=[ADD])
+        results = [m["tool_call_id"] for m in body["messages"] if m["role"] == "tool"]
+        assert results == [c["id"] for m in body["messages"] for c in m.get("tool_calls", ())]
+
+
+def test_mistral_wants_nine_characters_and_an_assistant_between_tool_and_user() -> None:
+    messages: list[Message] = [
+        user_message("hi"),
+        said(call("call_x", a=1)),
+        tool_result("call_x", "2"),
+        user_message("go"),
+    ]
+    body = sent(chat("mistral"), messages)
+    assert [m["role"] for m in body["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
+    assert re.fullmatch("[A-Za-z0-9]{9}", body["messages"][2]["tool_call_id"])
+
+
+@pytest.mark.parametrize("id", ["fn:0", "call_" + "x" * 60, "a b", "工具", "z" * 100, "", "functions.add:0"])
+@pytest.mark.parametrize(
+    ("dialect", "form"), [(anthropic(), "[A-Za-z0-9_-]{1,64}"), (chat(), "[!-~]{1,40}")], ids=["a", "c"]
+)
+def test_foreign_ids_fit_the_target(id: str, dialect: Dialect, form: str) -> None:
+    messages: list[Message] = [
+        user_message("hi"),
+        said(call(id)),
+        tool_result(id, "1"),
+        said(call(id)),
+        tool_result(id, "2"),
+    ]
+    calls, results = ids_in(sent(dialect, messages))
+    assert calls == results
+    assert len(set(calls)) == 2
+    assert all(re.fullmatch(form, i) for i in calls)
+    assert ids_in(sent(dialect, messages)) == (calls, results)
+
+
+def ids_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:
+    calls: list[str] = []
+    results: list[str] = []
+    for message in body["messages"]:
+        calls += [c["id"] for c in message.get("tool_calls", ())]
+        results += [message["tool_call_id"]] if message["role"] == "tool" else []
+        for block in message["content"] if isinstance(message["content"], list) else ():
+            calls += [block["id"]] if block["type"] == "tool_use" else []
+            results += [block["tool_use_id"]] if block["type"] == "tool_result" else []
+    return calls, results
+
+
+# ------------------------------------------------------------------ thinking and changes of model
+
+
+def test_thinking_goes_back_to_exactly_the_model_that_wrote_it() -> None:
+    thought = Thinking(text="hm", signature="sig")
+    hidden = Thinking(redacted="blob")
+    server = Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "web", "input": {}})
+    mine = said(thought, hidden, server, Text(text="so"), call(), model=f"anthropic/{CLAUDE}", stop="tool_use")
+    messages: list[Message] = [user_message("hi"), mine, tool_result("call_1", "1")]
+    (_, own, _) = sent(anthropic(), messages, CLAUDE)["messages"]
+    assert own["content"][:3] == [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"}, {"type": "redacted_thinking", "data": "blob"},
+        {"type": "server_tool_use", "id": "s", "name": "web", "input": {}},
+    ]  # fmt: skip
+    for body in (sent(anthropic(), messages, "claude-opus-4-1"), sent(chat(), messages, GPT)):
+        text = json.dumps(body)
+        assert "sig" not in text and "blob" not in text and "hm" not in text
+        assert "so" in text
+    assert sent(anthropic(), messages, CLAUDE)["messages"][1] == own
+
+
+def test_reasoning_details_go_back_as_they_came() -> None:
+    details = [
+        {"type": "reasoning.summary", "summary": "why", "format": "f", "index": 0, "id": "r1"},
+        {"type": "reasoning.encrypted", "data": "xyz", "format": "f", "index": 0, "id": "r1"},
+        {"type": "reasoning.text", "text": "words", "signature": "s", "index": 1},
+    ]
+    message = {"content": "ok", "reasoning": "whywords", "reasoning_details": details}
+    dialect = chat("openrouter")
+    reader = dialect.reader(model="openrouter/a/b")
+    reader.feed(json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode())
+    reader.feed(b"")
+    history: list[Message] = [user_message("hi"), reader.close(), user_message("go")]
+    assert sent(dialect, history, "a/b")["messages"][1]["reasoning_details"] == details
+    assert "reasoning_details" not in sent(dialect, history, "a/c")["messages"][1]
+
+
+def test_calls_without_reasoning_still_carry_the_field_where_it_is_a_duty() -> None:
+    messages: list[Message] = [user_message("hi"), said(call()), tool_result("call_1", "1")]
+    assert sent(chat("deepseek"), messages)["messages"][1]["reasoning_content"] == ""
+    assert "reasoning_content" not in sent(chat("openai"), messages)["messages"][1]
+
+
+def test_thinking_levels_of_claude() -> None:
+    def thinking(model: str, **more: Any) -> Any:
+        return sent(anthropic(), more.pop("messages", [user_message("hi")]), model, **more).get("thinking")
+
+    assert thinking(CLAUDE) is None
+    assert thinking(CLAUDE, thinking="low", max_output=9_000) == {"type": "enabled", "budget_tokens": 2_048}
+    assert thinking(CLAUDE, thinking="high", max_output=9_000) == {"type": "enabled", "budget_tokens": 7_976}
+    assert thinking(CLAUDE, thinking="high", max_output=1_500) is None
+    assert thinking(CLAUDE, thinking="off") == {"type": "disabled"}
+    assert thinking("claude-opus-4-6", thinking="high") == {"type": "adaptive"}
+    assert thinking("claude-3-5-haiku-latest", thinking="high") is None
+    loop: list[Message] = [
+        user_message("hi"),
+        said(call(), model="openai/gpt-4o", api="openai_chat"),
+        tool_result("call_1", "1"),
+    ]
+    assert thinking(CLAUDE, thinking="low", messages=loop) is None
+    assert thinking(CLAUDE, thinking="low", messages=[*loop, user_message("go")]) is not None
+
+
+def test_an_answer_that_broke_off_goes_with_its_text_alone() -> None:
+    broken = said(
+        Thinking(text="hm", signature="half"), Text(text="I was"), model=f"anthropic/{CLAUDE}", stop="aborted"
+    )
+    body = sent(anthropic(), [user_message("hi"), broken, user_message("go")], CLAUDE)
+    assert body["messages"][1]["content"] == [{"type": "text", "text": "I was"}]
+
+
+# ------------------------------------------------------------------ any history
+
+texts = st.sampled_from(["", " ", "hi", "caffè ☕", "\ud83c", "\udf78x", "a\nb", "日本", '"\\', "\x00"]) | st.text(
+    max_size=8
+)
+images = st.builds(Image, media_type=st.sampled_from(["image/png", "image/bmp"]), data=st.sampled_from([PNG, "", None]))
+values = st.dictionaries(texts, texts | st.integers() | st.lists(texts, max_size=2), max_size=3)
+stamps = st.sampled_from([("anthropic/m", "anthropic_messages"), ("openai/m", "openai_chat"), ("", "")])
+thoughts = st.builds(
+    Thinking, text=texts, signature=st.sampled_from([None, "sig"]), redacted=st.sampled_from([None, None, "blob"]),
+    vendor=st.sampled_from([None, {"field": "reasoning"}, {"reasoning_detail": {"type": "reasoning.text"}}]),
+)  # fmt: skip
+opaque = st.just(
+    Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "w", "input": {}})
+)
+ids = st.sampled_from(["call_1", "call_2", "x" * 80, "fn:0", "", "toolu_1", "\ud83c"])
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Message]:
+    """Paired histories of several models, with everything odd in them that can be stored."""
+    out: list[Message] = []
+    for _ in range(draw(st.integers(1, 6))):
+        if draw(st.booleans()):
+            content = draw(st.lists(st.builds(Text, text=texts) | images, max_size=3))
+            out.append(UserMessage([*content]))
+            continue
+        calls = [
+            ToolCall(id=draw(ids), name=draw(st.sampled_from(["add", "\ud83c"])), arguments=draw(values | st.none()),
+                     arguments_raw=draw(st.sampled_from([None, "", '{"a": 1}', '{"a'])))
+            for _ in range(draw(st.integers(0, 3)))
+        ]  # fmt: skip
+        blocks = [*draw(st.lists(st.builds(Text, text=texts) | thoughts | opaque, max_size=3)), *calls]
+        model, api = draw(stamps)
+        stop = draw(st.sampled_from(["stop", "tool_use", "aborted", "error", "length"]))
+        out.append(AssistantMessage(list(draw(st.permutations(blocks))), model, api, stop))
+        out += [ToolMessage(c.id, [Text(text=draw(texts))], draw(st.booleans())) for c in calls_of(out[-1])]
+    return [*out, user_message("go")]
+
+
+def no_empty_texts(value: Any) -> bool:
+    if isinstance(value, dict):
+        return not (value.get("type") == "text" and not value["text"].strip()) and all(
+            map(no_empty_texts, value.values())
+        )
+    return all(map(no_empty_texts, value)) if isinstance(value, list) else True
+
+
+def check_anthropic(body: dict[str, Any]) -> None:
+    roles = [m["role"] for m in body["messages"]]
+    assert roles[0] == "user" and roles[-1] == "user"
+    assert all(a != b for a, b in itertools.pairwise(roles))
+    assert no_empty_texts(body["messages"])
+    used: list[str] = []
+    for message, following in zip(body["messages"], [*body["messages"][1:], None], strict=True):
+        assert message["content"]
+        kinds = [b["type"] for b in message["content"]]
+        calls = [b["id"] for b in message["content"] if b["type"] == "tool_use"]
+        if message["role"] == "assistant":
+            assert kinds[len(kinds) - len(calls) :] == ["tool_use"] * len(calls)
+            assert kinds[-1] not in ("thinking", "redacted_thinking")
+            answers = [b["tool_use_id"] for b in following["content"][: len(calls)]] if calls and following else []
+            assert answers == calls
+            used += calls
+        else:
+            results = kinds.count("tool_result")
+            assert kinds[:results] == ["tool_result"] * results
+    assert len(set(used)) == len(used) and all(re.fullmatch("[A-Za-z0-9_-]{1,64}", i) for i in used)
+
+
+def check_chat(body: dict[str, Any]) -> None:
+    assert no_empty_texts(body["messages"])
+    waiting: list[str] = []
+    used: list[str] = []
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] == waiting.pop(0)
+            assert message["content"].strip()
+            continue
+        assert not waiting
+        waiting = [c["id"] for c in message.get("tool_calls", ())]
+        used += waiting
+        assert message["content"] or message.get("tool_calls")
+        for c in message.get("tool_calls", ()):
+            assert isinstance(json.loads(c["function"]["arguments"]), dict)
+    assert not waiting and len(set(used)) == len(used)
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories())
+def test_any_history_gives_a_valid_request(history: list[Message]) -> None:
+    check_anthropic(sent(anthropic(), history))
+    for vendor in ("openai", "mistral", "openrouter", "deepseek"):
+        check_chat(sent(chat(vendor), history))
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories(), st.sampled_from(["anthropic", "openai", "mistral"]))
+def test_requests_grow_at_their_end_only(history: list[Message], vendor: str) -> None:
+    """What is built on the last request is what a fresh process builds, and begins as the last one did."""
+    running = anthropic() if vendor == "anthropic" else chat(vendor)
+    before = b""
+    for n in range(1, len(history) + 1):
+        if calls_of(history[n - 1]) or (n < len(history) and isinstance(history[n], ToolMessage)):
+            continue  # no request is made between a call and its last result
+        params = CompletionParams("m", history[:n], system="s", tools=[ADD])
+        body = running.request(params, base_url="http://h", api_key="k").body
+        fresh = anthropic() if vendor == "anthropic" else chat(vendor)
+        assert body == fresh.request(params, base_url="http://h", api_key="k").body
+        if type(history[n - 1]) is not AssistantMessage:
+            shared = before.rstrip(b"]}")
+            assert body.startswith(shared)
+            before = body
+
+
+def test_two_conversations_and_a_rewind_on_one_dialect() -> None:
+    dialect = anthropic()
+    one: list[Message] = [user_message("one"), said(Text(text="1")), user_message("more")]
+    two: list[Message] = [user_message("two")]
+    first = sent(dialect, one)
+    assert sent(dialect, two)["messages"][0]["content"][0]["text"] == "two"
+    assert sent(dialect, one) == first
+    assert sent(dialect, one[:1]) == sent(anthropic(), one[:1])
+    assert sent(dialect, [*one[:1], user_message("else")]) == sent(anthropic(), [*one[:1], user_message("else")])
+
+
+def test_a_long_history_costs_little_the_second_time() -> None:
+    history: list[Message] = []
+    for i in range(100):
+        history += [
+            user_message("x" * 1_000),
+            said(Text(text="y" * 1_000), call(f"c{i}")),
+            tool_result(f"c{i}", "z" * 2_000),
+        ]
+        history.append(said(Text(text="ok")))
+    for dialect in (anthropic(), chat()):
+        dialect.request(CompletionParams("m", history), base_url="http://h", api_key="k")
+        best = 1.0
+        for _ in range(20):
+            history = [*history, user_message("go")]
+            began = time.perf_counter()
+            dialect.request(CompletionParams("m", history), base_url="http://h", api_key="k")
+            best = min(best, time.perf_counter() - began)
+        assert best < 0.002  # it is 0.04 ms; encoding everything again takes 2.5
+
+
+# ------------------------------------------------------------------ calls in replies
+
+ARGUMENTS = SHARED / "cases/09-providers/tool_arguments.jsonl"
+CHUNKS = SHARED / "cases/09-providers/stream_chunks.jsonl"
+
+
+@pytest.mark.skipif(not ARGUMENTS.exists(), reason="no cases at hand (set ORKAS_SHARED)")
+def test_tool_arguments() -> None:
+    for line in ARGUMENTS.read_text("utf-8").splitlines():
+        case = json.loads(line)
+        got, outcome = parse_arguments(case["arguments"]), case["outcome"]
+        if "ok" in outcome:
+            assert got == outcome["ok"], case["id"]
+        elif "ok_sanitised" in outcome:
+            assert got == outcome["ok_sanitised"], case["id"]
+        elif "error_or_ok" in outcome:
+            assert got is None or set(got) == set(outcome["error_or_ok"]), case["id"]
+        elif "ok_long" in outcome:
+            assert got == json.loads(case["arguments"]), case["id"]
+        elif outcome["error"] not in ("wrong type", "missing path"):  # those two are the tool's to find
+            assert got is None, case["id"]
+
+
+@pytest.mark.skipif(not CHUNKS.exists(), reason="no cases at hand (set ORKAS_SHARED)")
+@pytest.mark.parametrize(
+    "line", CHUNKS.read_text("utf-8").splitlines() if CHUNKS.exists() else [], ids=lambda s: s[8:12]
+)
+def test_stream_chunks(line: str) -> None:
+    case = json.loads(line)
+    expect = case["expect"]
+    reader = chat().reader(model="openai/m")
+    parts = []
+    for piece in case["chunks"]:
+        parts += reader.feed(b"data: " + json.dumps(piece).encode() + b"\n\n")
+    parts += reader.feed(b"")
+    if expect.get("error") or (expect.get("incomplete") and "text" in expect):
+        with pytest.raises(ProviderError) as caught:
+            reader.close()
+        allowed = {"rate_limit"} if expect.get("class") else {"overloaded", "server", "connection"}
+        assert caught.value.class_ in allowed
+        return
+    message = reader.close()
+    if "text" in expect:
+        assert text_of(message) == expect["text"].encode("utf-16", "surrogatepass").decode("utf-16")
+        assert "".join(p.text for p in parts if isinstance(p, TextPart)) == text_of(message)
+    calls = [[c.name, c.arguments] for c in calls_of(message)]
+    if "calls" in expect:
+        assert [c for c in calls if c[1] is not None] == expect["calls"]
+    if "calls_any_of" in expect:
+        assert calls in expect["calls_any_of"]
+    assert all(c.id for c in calls_of(message))
+    if calls:
+        assert message.stop_reason == ("length" if expect.get("incomplete") else "tool_use")
+    if expect.get("usage_estimated"):
+        assert message.usage is None
+
+
+@pytest.mark.parametrize("arguments", ['{"a": 1}', '{"a": "cut'])
+def test_a_reply_cut_at_its_limit_never_runs_its_last_call(arguments: str) -> None:
+    reader = chat().reader(model="openai/m")
+    for index, text in ((0, '{"a": 0}'), (1, arguments)):
+        function = {"name": "add", "arguments": text}
+        piece = {
+            "choices": [
+                {"index": 0, "delta": {"tool_calls": [{"index": index, "id": f"c{index}", "function": function}]}}
+            ]
+        }
+        reader.feed(b"data: " + json.dumps(piece).encode() + b"\n\n")
+    reader.feed(b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}\n\n')
+    message = reader.close()
+    assert message.stop_reason == "length"
+    assert [(c.arguments, c.arguments_raw) for c in calls_of(message)] == [({"a": 0}, '{"a": 0}'), (None, arguments)]
+
+
+@pytest.mark.parametrize(
+    ("fragments", "calls"),
+    [
+        ([(0, "x", "get", '{"a"'), (0, "x", "get", ":1}")], [{"a": 1}]),
+        ([(0, None, "get", '{"a"'), (0, None, "get", ":1}"), (0, None, "get", "")], [{"a": 1}]),
+        ([(0, "x", "get", '{"a":1}'), (0, "y", "get", '{"a":2}')], [{"a": 1}, {"a": 2}]),
+        ([(None, None, "get", '{"a"'), (None, None, None, ":1}")], [{"a": 1}]),
+        ([(None, "x", "get", '{"a"'), (None, "y", "get", '{"b"'), (None, "x", None, ":1}"), (None, "y", None, ":2}")], [{"a": 1}, {"b": 2}]),
+        ([(1, "y", "get", '{"a":2}'), (0, "x", "get", '{"a":1}')], [{"a": 1}, {"a": 2}]),
+        ([(0, "x", "get", {"a": 1})], [{"a": 1}]),
+        ([(0, "x", "get", '{"a":1}{"a":2}')], [None]),
+        ([(0, "x", "get", ""), (0, "x", None, None)], [{}]),
+    ],
+)  # fmt: skip
+def test_fragments(fragments: list[tuple[Any, ...]], calls: list[Any]) -> None:
+    reader = chat().reader(model="openai/m")
+    for index, id, name, arguments in fragments:
+        piece: dict[str, Any] = {"function": {"name": name, "arguments": arguments}, "id": id}
+        if index is not None:
+            piece["index"] = index
+        chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}
+        reader.feed(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+    reader.feed(b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n')
+    message = reader.close()
+    assert [c.arguments for c in calls_of(message)] == calls
+    assert message.stop_reason == "tool_use"
+
+
+# ------------------------------------------------------------------ the vendors' own types
+
+
+def strictly(value: Any, shape: Any) -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    def drain(item: Any) -> None:
+        if isinstance(item, str | int | float | None):
+            return
+        for part in item.values() if isinstance(item, dict) else item:
+            drain(part)
+
+    adapter = pydantic.TypeAdapter(shape)  # must outlive the lazy iterators it makes
+    drain(adapter.validate_python(value))
+
+
+def rich_history() -> list[Message]:
+    return [
+        user_message("look", [Image(media_type="image/png", data=PNG)]),
+        said(Thinking(text="hm", signature="s"), Text(text="ok"), call("a", a=1), call("b"), model=f"anthropic/{CLAUDE}"),
+        tool_result("a", "1"), tool_result("b", "", is_error=True), user_message("and?"),
+        said(Text(text="done")), user_message("bye"),
+    ]  # fmt: skip
+
+
+def test_anthropic_types_accept_the_request() -> None:
+    sdk = pytest.importorskip("anthropic.types.message_create_params", reason="the anthropic package is not installed")
+    for level in ("off", "low", "high"):
+        body = sent(anthropic(), rich_history(), CLAUDE, system="s", tools=[ADD], thinking=level, max_output=9_000)
+        assert set(body) <= set(sdk.MessageCreateParamsStreaming.__annotations__) | set(
+            sdk.MessageCreateParamsBase.__annotations__
+        )
+        strictly(body, sdk.MessageCreateParamsStreaming)
+
+
+def test_openai_types_accept_the_request() -> None:
+    sdk = pytest.importorskip(
+        "openai.types.chat.completion_create_params", reason="the openai package is not installed"
+    )
+    for level in ("off", "low", "high"):
+        body = sent(
+            chat(), rich_history(), "gpt-5", system="s", tools=[ADD], thinking=level, session_id="s", max_output=9
+        )
+        known = set(sdk.CompletionCreateParamsStreaming.__annotations__) | set(
+            sdk.CompletionCreateParamsBase.__annotations__
+        )
+        assert set(body) <= known
+        strictly(body, sdk.CompletionCreateParamsStreaming)

@@ -1,0 +1,115 @@
+"""Refusals of real vendors, and the waiting times they ask for."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orkas.providers.errors import classify, mask, retry_after
+
+SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+BODIES = sorted(SHARED.glob("errors/*.json"))
+WAITS = SHARED / "cases/04-errors/retry_after.jsonl"
+RETRYABLE = {"rate_limit", "overloaded", "timeout", "connection", "server"}
+
+needs_bodies = pytest.mark.skipif(not BODIES, reason="no recorded refusals at hand (set ORKAS_SHARED)")
+needs_waits = pytest.mark.skipif(not WAITS.exists(), reason="no cases at hand (set ORKAS_SHARED)")
+
+
+def word(class_: str) -> str:
+    return "retryable" if class_ in RETRYABLE else "overflow" if class_ == "context_overflow" else class_
+
+
+@needs_bodies
+@pytest.mark.parametrize("path", BODIES, ids=lambda p: p.stem)
+def test_class_and_wait(path: Path) -> None:
+    case: dict[str, Any] = json.loads(path.read_bytes())
+    expected = case["expected"]
+    received = case.get("received_at")
+    now = datetime.fromisoformat(received.replace("Z", "+00:00")).timestamp() if received else None
+    error = classify(case["vendor"], case["status"], case["headers"], case["body"].encode(), now=now)
+    assert word(error.class_) in {expected["class"], *expected.get("acceptable_classes", [])}
+    assert word(error.class_) not in expected.get("never", [])
+    accepted = expected.get("acceptable_retry_after_s", [expected["retry_after_s"]])
+    assert any(error.wait_s == (pytest.approx(a) if a is not None else None) for a in accepted)
+    assert "\n" not in str(error) and len(str(error)) < 800
+
+
+@needs_waits
+def test_retry_after_header() -> None:
+    for line in WAITS.read_text("utf-8").splitlines():
+        case = json.loads(line)
+        now = email.utils.parsedate_to_datetime(case["now"]).timestamp()
+        got, want = retry_after({"retry-after": case["header"]}, now=now), case["seconds"]
+        if want == "too_long":
+            assert got is not None and got > 10_000, case
+        elif isinstance(want, str):
+            assert got in (None, float(want.split("_")[0])), case
+        else:
+            assert got == want, case
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("please try again in 174ms.", 0.174),
+        ("try again in 3.89s", 3.89),
+        ("try again in 9m38.016s.", 578.016),
+        ("retry after 45 seconds.", 45),
+        ("please retry in 48.939935699s.", 48.939935699),
+        ("retry after 2 minutes", 120),
+        ("try again later", None),
+    ],
+)
+def test_waits_in_words(text: str, seconds: float | None) -> None:
+    assert retry_after({}, text) == (None if seconds is None else pytest.approx(seconds))
+
+
+def test_a_reset_in_epoch_milliseconds() -> None:
+    headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1760000030000"}
+    assert retry_after(headers, now=1_760_000_000) == pytest.approx(30)
+
+
+def test_allowances_with_something_left_say_nothing() -> None:
+    assert retry_after({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "6m0s"}) is None
+
+
+def test_what_a_model_wrote_does_not_decide_the_class() -> None:
+    body = {
+        "error": {
+            "message": "Tool call validation failed",
+            "code": "tool_use_failed",
+            "failed_generation": "insufficient_quota",
+        }
+    }
+    assert classify("groq", 400, {}, json.dumps(body)).class_ == "invalid_request"
+
+
+def test_secrets_never_appear() -> None:
+    body = b'{"error": {"message": "Incorrect API key provided: sk-proj-abcdefghijklmnop; my-own-key"}}'
+    text = str(classify("openai", 401, {}, body, secrets=["my-own-key"]))
+    assert "abcdefghijklmnop" not in text and "my-own-key" not in text
+    assert "***" in text
+    assert mask("Bearer abcdefghijklmnopqrst") == "***"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"[]", b"[[[]]]", b"\xff\xfe", b"{" * 5_000, b'{"error": null}', b'"text"']
+)
+@pytest.mark.parametrize("status", [200, 400, 418, 500])
+def test_any_body_has_a_class_and_a_sentence(body: bytes, status: int) -> None:
+    error = classify("v", status, {}, body)
+    assert str(error)
+    assert error.class_
+
+
+def test_a_web_page_is_reduced_to_its_words() -> None:
+    page = b"<html><head><style>p {color: red}</style></head><body><h1>502 Bad Gateway</h1>" + b"<p>x</p>" * 9_000
+    text = str(classify("v", 502, {"content-type": "text/html"}, page))
+    assert "502 Bad Gateway" in text and "color" not in text and len(text) < 800
