@@ -8,6 +8,7 @@ from typing import Any
 
 from orkas.testing.rules.base import Rejection, blank, has_lone_surrogate, no_json, objects, words
 from orkas.testing.rules.schema import schema_fault
+from orkas.testing.rules.thinking import thinking_faults
 
 __all__ = ["check_anthropic"]
 
@@ -41,12 +42,6 @@ MAX_ID, MAX_MARKS = 64, 4
 
 _NEXT = "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
 _PREVIOUS = "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
-_EXPECT_THINKING = (
-    "When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost "
-    "set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To "
-    "avoid this requirement, disable `thinking`. Please consult our documentation at "
-    "https://docs.claude.com/en/docs/build-with-claude/extended-thinking"
-)
 
 
 def check_anthropic(body: Any, *, signatures: Mapping[str, str] | None = None) -> Rejection | None:
@@ -85,7 +80,7 @@ def _faults(body: Any, signatures: Mapping[str, str] | None) -> Iterator[Rejecti
         yield from _message(message, i, last=i == len(messages) - 1)
     yield from _order(messages)
     yield from _pairing(messages)
-    yield from _thinking(body, messages, signatures)
+    yield from thinking_faults(body, messages, signatures)
     yield from _marks(body)
     yield from _tools(body)
 
@@ -147,9 +142,9 @@ def _last_block(content: list[Any], i: int) -> Iterator[Rejection]:
 
 
 def _block(block: Any, role: str, at: str) -> Iterator[Rejection]:
-    kind = block.get("type") if isinstance(block, dict) else None
+    kind = str(block.get("type")) if isinstance(block, dict) else "None"
     if kind not in _BLOCKS:
-        if not (isinstance(kind, str) and _SERVER_BLOCKS.fullmatch(kind)):
+        if not _SERVER_BLOCKS.fullmatch(kind):
             tags = ", ".join(f"'{name}'" for name in _BLOCKS)
             yield Rejection(
                 f"{at}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}"
@@ -167,6 +162,8 @@ def _block(block: Any, role: str, at: str) -> Iterator[Rejection]:
             if not isinstance(block["text"], str):
                 yield Rejection(f"{at}.text.text: Input should be a valid string")
             yield from _text(block["text"])
+        case "thinking" | "redacted_thinking":
+            yield from _strings(block, f"{at}.{kind}")
         case "image":
             yield from _image(block["source"], f"{at}.image.source")
         case "tool_use":
@@ -181,6 +178,12 @@ def _fields(block: dict[str, Any], at: str, allowed: tuple[frozenset[str], froze
         yield Rejection(f"{at}.{name}: Field required")
     for name in sorted(block.keys() - must - may - {"type"}):
         yield Rejection(f"{at}.{name}: Extra inputs are not permitted")
+
+
+def _strings(block: dict[str, Any], at: str) -> Iterator[Rejection]:
+    for name, value in block.items():
+        if not isinstance(value, str):
+            yield Rejection(f"{at}.{name}: Input should be a valid string")
 
 
 def _image(source: Any, at: str) -> Iterator[Rejection]:
@@ -292,68 +295,6 @@ def _result_faults(block: dict[str, Any], open_ids: list[str], before: list[str]
 def _without_result(i: int, ids: list[str]) -> Rejection:
     text = f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(ids)}. {_NEXT}"
     return Rejection(f"messages.{i}: {text}")
-
-
-def _thinking(
-    body: dict[str, Any], messages: list[dict[str, Any]], signatures: Mapping[str, str] | None
-) -> Iterator[Rejection]:
-    yield from _thinking_options(body)
-    latest = max((i for i, m in enumerate(messages) if m["role"] == "assistant"), default=-1)
-    for i, message in enumerate(messages):
-        for k, block in enumerate(objects(message["content"])):
-            if signatures is not None and block["type"] in ("thinking", "redacted_thinking"):
-                yield from _signature(block, signatures, f"messages.{i}.content.{k}", latest=i == latest)
-    options = body.get("thinking")
-    if not isinstance(options, dict) or options.get("type") != "enabled" or latest < 0:
-        return
-    blocks = objects(messages[latest]["content"])
-    if any(b["type"] == "tool_use" for b in blocks) and blocks[0]["type"] not in ("thinking", "redacted_thinking"):
-        yield Rejection(
-            f"messages.{latest}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
-            f"`{blocks[0]['type']}`. {_EXPECT_THINKING}"
-        )
-
-
-def _signature(block: dict[str, Any], signatures: Mapping[str, str], at: str, *, latest: bool) -> Iterator[Rejection]:
-    kind = block["type"]
-    if kind == "redacted_thinking":
-        if block["data"] not in signatures:
-            yield Rejection(f"{at}: Invalid `data` in `redacted_thinking` block")
-    elif block["signature"] not in signatures:
-        yield Rejection(f"{at}: Invalid `signature` in `thinking` block")
-    elif signatures[block["signature"]] != block["thinking"]:
-        if latest:
-            yield Rejection(
-                f"{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. "
-                "These blocks must remain as they were in the original response."
-            )
-        yield Rejection(f"{at}: Invalid `signature` in `thinking` block")
-
-
-def _thinking_options(body: dict[str, Any]) -> Iterator[Rejection]:
-    options = body.get("thinking")
-    if options is None:
-        return
-    kind = options.get("type") if isinstance(options, dict) else None
-    if kind not in ("enabled", "disabled", "adaptive"):
-        yield Rejection(
-            f"thinking: Input tag '{kind}' found using 'type' does not match any of the expected tags: 'adaptive', "
-            "'disabled', 'enabled'"
-        )
-    if kind != "enabled":
-        return
-    budget = options.get("budget_tokens")
-    if not isinstance(budget, int):
-        yield Rejection("thinking.enabled.budget_tokens: Field required")
-    elif budget < 1024:
-        yield Rejection("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
-    elif budget >= body["max_tokens"]:
-        yield Rejection("`max_tokens` must be greater than `thinking.budget_tokens`.")
-    if body.get("temperature", 1) != 1:
-        yield Rejection("`temperature` may only be set to 1 when thinking is enabled.")
-    choice = body.get("tool_choice")
-    if isinstance(choice, dict) and choice.get("type") in ("any", "tool"):
-        yield Rejection("Thinking may not be enabled when tool_choice forces tool use.")
 
 
 def _marks(body: dict[str, Any]) -> Iterator[Rejection]:

@@ -95,7 +95,7 @@ def _message(message: Any, i: int) -> Iterator[Rejection]:
     if not isinstance(message, dict):
         yield _wrong_type(at, "an object", message)
         return
-    role = message.get("role")
+    role = str(message.get("role"))
     if role not in _FIELDS:
         text = f"Invalid value: '{role}'. Supported values are: {_ROLES}."
         yield Rejection(text, param=f"{at}.role", code="invalid_value")
@@ -124,7 +124,7 @@ def _content(content: Any, role: str, i: int) -> Iterator[Rejection]:
     if not content:
         yield _empty_array(at)
     for k, part in enumerate(content):
-        kind = part.get("type") if isinstance(part, dict) else None
+        kind = str(part.get("type")) if isinstance(part, dict) else None
         if kind not in _PARTS:
             text = f"Invalid value: '{kind}'. Supported values are: {_PART_NAMES}."
             yield Rejection(text, param=f"{at}[{k}].type", code="invalid_value")

@@ -53,7 +53,7 @@ def _own_faults(
             return
     kinds = schema.get("type", [])
     for kind in kinds if isinstance(kinds, list) else [kinds]:
-        if kind not in _TYPES:
+        if str(kind) not in _TYPES:
             yield path, f"{kind!r} is not valid under any of the given schemas."
     if schema.get("type") == "object" and not path and "properties" not in schema:
         yield path, "object schema missing properties."
