@@ -6,6 +6,7 @@ import asyncio
 import doctest
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -468,6 +469,15 @@ def test_a_chunked_request_body_is_read(vendor: FakeVendor) -> None:
 
     vendor.script(["a"])
     assert asyncio.run(send()) == 200
+
+
+def test_what_is_no_http_ends_its_connection_only(vendor: FakeVendor) -> None:
+    host, _, port = vendor.base_url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), 5) as raw:
+        raw.sendall(b"hello\r\n\r\n")
+        assert raw.recv(10) == b""
+    vendor.script(["a"])
+    assert ask(vendor)[0] == 200
 
 
 def test_a_child_process_can_use_it(vendor: FakeVendor) -> None:

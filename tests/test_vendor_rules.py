@@ -277,6 +277,13 @@ ANTHROPIC: dict[str, tuple[Change, str]] = {
         ),
         "A maximum of 4 blocks with cache_control may be provided. Found 5.",
     ),
+    "the request's own mark as the fifth": (
+        lambda b: b.update(
+            cache_control={"type": "ephemeral"},
+            tools=[{"name": f"n{i}", "input_schema": SCHEMA, "cache_control": {"type": "ephemeral"}} for i in range(3)],
+        ),
+        "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+    ),
     "mark on an empty text": (
         block(1, 1, text="", cache_control={"type": "ephemeral"}),
         "messages.1.content.1.text: cache_control cannot be set for empty text blocks",
@@ -341,6 +348,10 @@ GOOD_CHANGES: dict[str, tuple[Change, Change]] = {
     "nothing but a question": (
         lambda b: b.update(messages=[{"role": "user", "content": "hi"}]),
         lambda b: b.update(messages=[{"role": "user", "content": "hi"}]),
+    ),
+    "reasoning of another vendor, given back": (
+        message(2, reasoning_content="hm", content=[{"type": "thinking", "thinking": []}]),
+        without("thinking"),
     ),
     "an emoji": (message(5, content="\U0001f600"), message(0, content="\U0001f600")),
 }

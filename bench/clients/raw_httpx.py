@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
-from loop import RawClient
+sys.modules["httpx._main"] = None  # type: ignore[assignment]  # its command line, which drags rich in where rich is
+import httpx  # noqa: E402
+from loop import RawClient  # noqa: E402
 
 
 class Client(RawClient):

@@ -183,8 +183,8 @@ class FakeVendor:
             while (got := await http1.read_request(reader, writer)) is not None:
                 if not await self._exchange(got, reader, writer):
                     break
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client left
+        except (ConnectionError, asyncio.IncompleteReadError, ValueError):
+            pass  # the client left, or does not speak HTTP
         except asyncio.CancelledError:
             pass  # close() ends the connection; the task has nothing more to tell
         finally:

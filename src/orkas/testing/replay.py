@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from orkas.testing.rendering import Say, as_json, as_stream
 from orkas.testing.rules.base import Api, Rejection
 
-__all__ = ["RESET", "Cut", "Late", "Recording", "Refuse", "Reply", "Response", "Whole", "load", "load_tree"]
+__all__ = ["RESET", "Asked", "Cut", "Late", "Recording", "Refuse", "Reply", "Response", "Whole", "load", "load_tree"]
 
 
 class _Reset(Enum):

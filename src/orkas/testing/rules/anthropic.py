@@ -298,7 +298,9 @@ def _without_result(i: int, ids: list[str]) -> Rejection:
 
 
 def _marks(body: dict[str, Any]) -> Iterator[Rejection]:
-    count = _count_marks(body["messages"]) + _count_marks(body.get("system")) + _count_marks(body.get("tools"))
+    """The mark on the request itself takes one of the places."""
+    count = sum(_count_marks(body.get(name)) for name in ("messages", "system", "tools"))
+    count += body.get("cache_control") is not None
     if count > MAX_MARKS:
         yield Rejection(f"A maximum of {MAX_MARKS} blocks with cache_control may be provided. Found {count}.")
 

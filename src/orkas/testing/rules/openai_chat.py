@@ -47,7 +47,10 @@ MAX_ID, MAX_NAME, MAX_TOOLS, MAX_CACHE_KEY = 40, 64, 128, 64
 
 
 def check_openai_chat(body: Any) -> Rejection | None:
-    """The refusal of this request body, or None. Fields that only other vendors of the dialect know are let through."""
+    """The refusal of this request body, or None.
+
+    What only other vendors of the dialect know (reasoning given back, switches for thinking) is let through.
+    """
     return next(_faults(body), None)
 
 
@@ -125,6 +128,8 @@ def _content(content: Any, role: str, i: int) -> Iterator[Rejection]:
         yield _empty_array(at)
     for k, part in enumerate(content):
         kind = str(part.get("type")) if isinstance(part, dict) else None
+        if kind == "thinking" and role == "assistant":
+            continue  # Mistral gives reasoning as parts, and wants them back
         if kind not in _PARTS:
             text = f"Invalid value: '{kind}'. Supported values are: {_PART_NAMES}."
             yield Rejection(text, param=f"{at}[{k}].type", code="invalid_value")
