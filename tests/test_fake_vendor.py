@@ -318,13 +318,13 @@ async def test_a_reply_is_cut_after_n_bytes(vendor: FakeVendor, after: int, how:
     words = Say(["hello", "world", "and so on"])
     full = b"".join(b for b in as_stream(words, "openai", {"model": "m"}) if isinstance(b, bytes))
     vendor.script([Cut(words, after, how)])
-    status, got, ended = await read(vendor, 0.2)
+    status, got, ended = await read(vendor, 0.5)
     assert (status, got, ended) == (200, full[:after], end)
 
 
 async def test_a_request_hangs_before_the_first_byte(vendor: FakeVendor) -> None:
     vendor.script([Late(Say(["never"])), "next"])
-    assert await read(vendor, 0.2) == (0, b"", "late")
+    assert await read(vendor, 0.5) == (0, b"", "late")
     assert (await read(vendor))[2] == "whole"
 
 

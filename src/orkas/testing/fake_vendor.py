@@ -93,6 +93,7 @@ class FakeVendor:
         self._replies: deque[Scripted] = deque(replies)
         self._arrived = threading.Condition()
         self._failure: Exception | None = None
+        self._socket: socket.socket | None = None
         self._port = 0
         self._started = threading.Event()
         self._thread: threading.Thread | None = None
@@ -127,6 +128,8 @@ class FakeVendor:
 
     def start(self) -> FakeVendor:
         """Listen on a free port. Returns itself."""
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self._port = self._socket.getsockname()[1]
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="fake-vendor", daemon=True)
         self._thread.start()
         self._started.wait()
@@ -165,8 +168,7 @@ class FakeVendor:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
-        server = await asyncio.start_server(self._connection, "127.0.0.1", 0, backlog=1024)
-        self._port = server.sockets[0].getsockname()[1]
+        server = await asyncio.start_server(self._connection, sock=self._socket)
         self._started.set()
         await self._closing.wait()
         server.close()

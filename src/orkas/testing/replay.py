@@ -46,7 +46,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Response:
-    """One HTTP answer. Without a ``RESET`` among its steps it ends well-formed, whole or not."""
+    """One HTTP answer. Its steps are finite; without a ``RESET`` among them it ends well-formed, whole or not."""
 
     status: int
     headers: dict[str, str]
