@@ -1,0 +1,17 @@
+"""What real vendors refuse, in their own words, as pure functions.
+
+``check_openai_chat`` and ``check_anthropic`` look at one request body and answer the ``Rejection`` that the vendor
+would send, or None. A fake that accepts everything proves nothing: a conversation that these rules let through
+is one that the vendors let through.
+
+>>> from orkas.testing import rules
+>>> rules.check_openai_chat({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+>>> rules.check_anthropic({"model": "m", "messages": [{"role": "user", "content": "hi"}]}).message
+'max_tokens: Field required'
+"""
+
+from orkas.testing.rules.anthropic import check_anthropic
+from orkas.testing.rules.base import Rejection, check_http, parse_body
+from orkas.testing.rules.openai_chat import check_openai_chat
+
+__all__ = ["Rejection", "check_anthropic", "check_http", "check_openai_chat", "parse_body"]
