@@ -42,8 +42,8 @@ def _parameters(library: Any, config: dict[str, Any]) -> Any:
     p.n_ctx, p.n_predict, p.n_parallel = config["context"], config["max_output"], 1
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = config["threads"]
     p.cache_ram_mib = 256  # prefixes of other conversations; llama.cpp's own default is 8 GiB
-    p.sampling.temp, p.sampling.seed = config["temperature"], config["seed"]
-    p.verbosity = config["verbosity"]
+    p.sampling.temp = config["temperature"]
+    p.verbosity = 1  # errors
     p.use_jinja = True
     if config["template"]:
         p.chat_template = Path(config["template"]).read_text(encoding="utf-8")

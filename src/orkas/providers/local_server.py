@@ -50,9 +50,6 @@ class ServerConfig:
     max_output: int = 1024
     temperature: float = 0.2
     """Used where a request names none."""
-    seed: int = -1
-    """Of the sampling; -1: another one each time."""
-    verbosity: int = 1
 
 
 class _Child:
@@ -188,8 +185,7 @@ class LocalServer:
         in_main = threading.current_thread() is threading.main_thread()
         return {
             "gguf": str(c.gguf), "name": c.name, "template": str(c.template or ""), "context": c.context,
-            "max_output": c.max_output, "temperature": c.temperature, "seed": c.seed, "verbosity": c.verbosity,
-            "threads": cores(), "api_key": self._api_key, "library": library, "parent": os.getpid() if in_main else 0,
+            "max_output": c.max_output, "temperature": c.temperature, "threads": cores(), "api_key": self._api_key, "library": library, "parent": os.getpid() if in_main else 0,
         }  # fmt: skip
 
     def _failed(self, child: _Child) -> ProviderError:
