@@ -28,8 +28,8 @@ STEMS = ["notes", "plan", "report", "draft", "todo", "journal", "summary", "data
 ENDS = ["txt", "md", "csv", "log", "json", "py", "ini", "yaml", "html"]
 PEOPLE = ["Maria", "Tom", "Aisha", "Jonas", "Priya", "Chen", "Olga", "Sam"]
 WORDS = ["zebra", "otter", "falcon", "walnut", "lantern", "compass", "marble", "saffron", "glacier", "violin"]
-FILLER = ["the quick brown fox", "water the plants", "call the bank", "send the parcel", "clean the desk", "read a book",
-          "fix the door", "buy bread", "pay the bill", "book a train"]  # fmt: skip
+FILLER = ["the quick brown fox", "water the plants", "call the bank", "send the parcel", "clean the desk",
+          "read a book", "fix the door", "buy bread", "pay the bill", "book a train"]  # fmt: skip
 
 
 @dataclass
@@ -158,7 +158,8 @@ def job_edit(rng: random.Random, folder: Path) -> Job:
     return Job("edit", question, lambda _a, f: f"the {new} is here\nthe end" in (f / file).read_text())
 
 
-MAKE = {"list": job_list, "read": job_read, "search": job_search, "write": job_write, "shell": job_shell, "edit": job_edit}
+MAKE = {"list": job_list, "read": job_read, "search": job_search, "write": job_write, "shell": job_shell,
+        "edit": job_edit}  # fmt: skip
 
 
 def ask(question: str, folder: Path, model: str) -> tuple[str, list[str]]:

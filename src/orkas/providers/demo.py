@@ -11,7 +11,18 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from orkas.infra.messages import (
-    AssistantMessage, Block, Message, Text, ToolCall, ToolMessage, Usage, UserMessage, encode, new_id, now, text_of,
+    AssistantMessage,
+    Block,
+    Message,
+    Text,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    encode,
+    new_id,
+    now,
+    text_of,
     to_record,
 )  # fmt: skip
 from orkas.providers.base import AuthStatus, Completion, CompletionParams, ModelInfo, Part, Request, TextPart

@@ -18,8 +18,8 @@ _REAL = (
     "or run `orkas models install local` (1.1 GB, no key)."
 )
 HELP = (
-    "I can list the files here, say which is the largest or smallest, read a file or its first or last lines, count its "
-    "lines, search for a word, find files by name, create a file with a text, replace a text in a file, and run a "
+    "I can list the files here, say which is the largest or smallest, read a file or its first or last lines, count "
+    "its lines, search for a word, find files by name, create a file with a text, replace a text in a file, and run a "
     f"command. {_REAL}"
 )
 UNKNOWN = (
@@ -27,6 +27,8 @@ UNKNOWN = (
     f'"create hello.txt with the text: Hello" or "run `date`". {_REAL}'
 )
 _SHOWN_LINES = 12
+_LONGEST = 20_000
+"""Characters of a question that the rules are tried on: their time grows with its square."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,9 @@ class Want:
 
 def understand(question: str) -> Want | None:
     """The first rule that fits; None: no rule does."""
-    asked = re.sub(r"^(?:(?:please|hi|hello|hey|ok|now|can you|could you|would you)\b[,!]?\s*)+(?=\S)", "", question.strip(),
-                   flags=re.I)  # fmt: skip
+    if len(question) > _LONGEST:
+        return None
+    asked = _POLITE.sub("", question.strip())
     for pattern, want in _RULES:
         if (found := pattern.fullmatch(asked)) is not None:
             return want(found)
@@ -175,45 +178,84 @@ def _rule(pattern: str, want: Callable[[Match[str]], Want]) -> tuple[Pattern[str
     return re.compile(pattern, re.I | re.S | re.X), want
 
 
+_POLITE = re.compile(
+    r"^(?:(?:please|hi|hello|hey|ok|now|can you|could you|would you)\b[,!.]?\s*)+(?=\S)|,?\s*\bplease[.!]?$", re.I
+)
 _FILE = r"""(?:(?:the\ )?(?:file\ )?)(?P<file>`[^`]+`|'[^']+'|"[^"]+"|[^\s,:;]+?)"""
 _NEW_FILE = r"""(?:(?:a\ |the\ )?(?:new\ )?(?:text\ )?(?:file\ )?(?:called\ |named\ )?)""" + _FILE
 _HERE = r"""(?:\ (?:in|of)\ (?:this|the|my)(?:\ current)?\ (?:folder|directory))?(?:\ here)?"""
 _END = r"""[.?!]*"""
 _TEXT = r"""(?:the\ )?(?:text|content|contents|words?|line|sentence)?"""
 
+_WORD = r"(?:the\ (?:word|text)\ )?(?P<word>.+?)"
+_BY = r"(?:with|by|to|into)"
+_FILES = r"(?:the\ |my\ )?files"
+
 _RULES = [
-    _rule(rf"(?:create|make|write|save)\ {_NEW_FILE},?\ (?:with|containing|that\ says|saying)\ ?{_TEXT}\s*[:,]?\s*(?P<text>.+)",
-          _write),
+    _rule(
+        rf"(?:create|make|write|save)\ {_NEW_FILE},?\ (?:with|containing|that\ says|saying)"
+        rf"\ ?{_TEXT}\s*[:,]?\s*(?P<text>.+)",
+        _write,
+    ),
     _rule(rf"(?:write|save|put)\ {_TEXT}\s*:?\s*(?P<text>.+?)\ (?:into|in|to|as)\ {_NEW_FILE}{_END}", _write),
-    _rule(rf"(?:replace|change)\ (?P<old>.+?)\ (?:with|by|to|into)\ (?P<new>.+?)\ in\ {_FILE}{_END}", _replace),
-    _rule(rf"in\ {_FILE},?\ (?:replace|change)\ (?P<old>.+?)\ (?:with|by|to|into)\ (?P<new>.+?){_END}", _replace),
-    _rule(r"(?:run|execute)\ (?:the\ |this\ )?(?:shell\ )?(?:command\ ?)?:?\s*(?:`(?P<ticked>[^`]+)`.*|(?P<plain>.+))", _run),
-    _rule(rf"(?:count\ (?:the\ )?lines\ (?:of|in)|how\ many\ lines\ (?:does|are\ in|are\ there\ in|has))\ {_FILE}(?:\ have)?{_END}",
-          _count),
-    _rule(rf"(?:(?:show|read|print|give|tell)\ )?(?:me\ )?(?:what\ (?:is|are)\ )?(?:the\ )?(?P<which>first|last|head|tail|top|end)"
-          rf"(?:\ (?P<n>\d{{1,4}}))?(?:\ (?P<lines>lines?))?\ (?:of|in)\ {_FILE}{_END}", _ends),
-    _rule(rf".*\b(?P<which>largest|biggest|smallest)\b.*", _size),
-    _rule(rf"(?:find|search\ for|look\ for|list)\ (?:all\ |the\ |a\ |any\ )*files?\ (?:named|called|matching|like|ending\ (?:in|with))"
-          rf"\ (?P<name>.+?){_HERE}{_END}", _named),
+    _rule(rf"(?:replace|change)\ (?P<old>.+?)\ {_BY}\ (?P<new>.+?)\ in\ {_FILE}{_END}", _replace),
+    _rule(rf"in\ {_FILE},?\ (?:replace|change)\ (?P<old>.+?)\ {_BY}\ (?P<new>.+?){_END}", _replace),
+    _rule(
+        r"(?:run|execute)\ (?:the\ |this\ )?(?:shell\ )?(?:command\ ?)?:?\s*"
+        r"(?:`(?P<ticked>[^`]+)`.*|(?P<plain>.+))",
+        _run,
+    ),
+    _rule(
+        rf"(?:count\ (?:the\ )?lines\ (?:of|in)|how\ many\ lines\ (?:does|are\ in|are\ there\ in|has))"
+        rf"\ {_FILE}(?:\ have)?{_END}",
+        _count,
+    ),
+    _rule(
+        rf"(?:(?:show|read|print|give|tell)\ )?(?:me\ )?(?:what\ (?:is|are)\ )?(?:the\ )?"
+        rf"(?P<which>first|last|head|tail|top|end)(?:\ (?P<n>\d{{1,4}}))?(?:\ (?P<lines>lines?))?"
+        rf"\ (?:of|in)\ {_FILE}{_END}",
+        _ends,
+    ),
+    _rule(r"(?=.*\b(?:files?|one|space)\b).*\b(?P<which>largest|biggest|smallest)\b.*", _size),
+    _rule(
+        rf"(?:find|search\ for|look\ for|list)\ (?:all\ |the\ |a\ |any\ )*files?"
+        rf"\ (?:named|called|matching|like|ending\ (?:in|with))\ (?P<name>.+?){_HERE}{_END}",
+        _named,
+    ),
     _rule(rf"find\ (?:all\ )?(?P<name>\*\.\w+)(?:\ files)?{_HERE}{_END}", _named),
-    _rule(rf"(?:find|search\ for|look\ for)\ (?:the\ |a\ )?file\ (?:that\ (?:contains|mentions|says|has)|containing|with)"
-          rf"\ (?:the\ (?:word|text)\ )?(?P<word>.+?)(?:,?\ (?:and|then)\ (?:then\ )?(?P<read>read|show|open|print)\b.*)?{_END}", _search),
-    _rule(rf"(?:in\ )?(?:which|what)\ (?:\w+\ )?files?\ (?:here\ )?(?:contains?|mentions?|has|have|says?|does)"
-          rf"\ (?:the\ (?:word|text)\ )?(?P<word>.+?)(?:\ appear|\ occur)?{_END}", _search),
-    _rule(rf"(?:search|grep)\ (?:(?:my|the|all)\ (?:the\ )?files\ )?(?:for\ )?(?:the\ (?:word|text)\ )?(?P<word>.+?){_HERE}{_END}",
-          _search),
+    _rule(
+        rf"(?:find|search\ for|look\ for)\ (?:the\ |a\ )?file"
+        rf"\ (?:that\ (?:contains|mentions|says|has)|containing|with)\ {_WORD}"
+        rf"(?:,?\ (?:and|then)\ (?:then\ )?(?P<read>read|show|open|print)\b.*)?{_END}",
+        _search,
+    ),
+    _rule(
+        rf"(?:in\ )?(?:which|what)\ (?:\w+\ )?files?\ (?:here\ )?(?:contains?|mentions?|has|have|says?|does)"
+        rf"\ {_WORD}(?:\ appear|\ occur)?{_END}",
+        _search,
+    ),
+    _rule(rf"(?:search|grep)\ (?:(?:my|the|all)\ (?:the\ )?files\ )?(?:for\ )?{_WORD}{_HERE}{_END}", _search),
     _rule(rf"where\ is\ (?P<word>.+?)\ (?:defined|mentioned|used){_END}", _search),
-    _rule(rf"(?:list|show|what\ are)\ (?:me\ )?(?:all\ )?(?:the\ |my\ )?files{_HERE}{_END}", _list),
-    _rule(rf"(?:list|show|what\ are)\ (?:me\ )?(?:all\ )?(?:the\ )?files\ (?:in|of)\ (?:the\ folder\ )?(?P<folder>\S+?){_END}", _list),
-    _rule(rf"what(?:'s|\ is|\ files\ are|\ do\ we\ have|\ files\ do\ I\ have|\ files\ are\ there)(?:\ (?:here|there))?{_HERE}{_END}|"
-          rf"ls(?:\ (?P<folder>\S+))?|dir", _list),
+    _rule(rf"(?:list|show|what\ are)\ (?:me\ )?(?:all\ )?{_FILES}{_HERE}{_END}", _list),
+    _rule(
+        rf"(?:list|show|what\ are)\ (?:me\ )?(?:all\ )?{_FILES}\ (?:in|of)\ (?:the\ folder\ )?(?P<folder>\S+?){_END}",
+        _list,
+    ),
+    _rule(
+        rf"what(?:'s|\ is|\ files\ are|\ do\ we\ have|\ files\ do\ I\ have|\ files\ are\ there)"
+        rf"(?:\ (?:here|there))?{_HERE}{_END}|ls(?:\ (?P<folder>\S+))?|dir",
+        _list,
+    ),
     _rule(rf"(?:read|show|open|print|display|cat)\ (?:me\ )?(?:what\ is\ in\ )?{_FILE}{_END}", _read),
-    _rule(rf"what(?:'s|\ is)\ in\ {_FILE}{_END}|what\ does\ (?P<file2>\S+)\ (?:say|contain){_END}",
-          lambda m: _read(m) if m["file"] else Want("read", _reading(_bare(m["file2"])), _bare(m["file2"]))),
+    _rule(rf"what(?:'s|\ is)\ in\ {_FILE}{_END}", _read),
+    _rule(rf"what\ does\ {_FILE}\ (?:say|contain){_END}", _read),
     _rule(r"(?:find|look\ for)\ (?P<word>.+)", _search),
     _rule(r"remember\ (?:that\ |this:?\ )?(?P<what>.+)", _remember),
-    _rule(r"(?:help|hi|hello|hey|who\ are\ you|what\ (?:can|do)\ you\ do|what\ are\ you)\b.*", lambda _: Want("say", answer=HELP)),
-]  # fmt: skip
+    _rule(
+        r"(?:help|hi|hello|hey|who\ are\ you|what\ (?:can|do)\ you\ do|what\ are\ you)\b.*",
+        lambda _: Want("say", answer=HELP),
+    ),
+]
 
 
 def _reading(path: str) -> tuple[Option, ...]:
@@ -272,7 +314,8 @@ def _show(name: str, text: str) -> str:
         return f"{name} is empty."
     rest = len(lines) - _SHOWN_LINES
     shown = "\n".join(lines[:_SHOWN_LINES])
-    return f"{name} says:\n\n{shown}" + (f"\n\nThat is its beginning; {_things(rest, 'more line')} follow." if rest > 0 else "")
+    more = f"\n\nThat is its beginning; {_things(rest, 'more line')} follow." if rest > 0 else ""
+    return f"{name} says:\n\n{shown}{more}"
 
 
 def _tell_list(want: Want, text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import importlib.util
 import json
 import os
@@ -103,10 +104,8 @@ class _Child:
             reader.join(1)
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe is not None:
-                try:
+                with contextlib.suppress(OSError):  # a first line that never got through
                     pipe.close()
-                except OSError:  # a first line that never got through
-                    pass
 
 
 class LocalServer:
@@ -185,7 +184,8 @@ class LocalServer:
         in_main = threading.current_thread() is threading.main_thread()
         return {
             "gguf": str(c.gguf), "name": c.name, "template": str(c.template or ""), "context": c.context,
-            "max_output": c.max_output, "temperature": c.temperature, "threads": cores(), "api_key": self._api_key, "library": library, "parent": os.getpid() if in_main else 0,
+            "max_output": c.max_output, "temperature": c.temperature, "threads": cores(),
+            "api_key": self._api_key, "library": library, "parent": os.getpid() if in_main else 0,
         }  # fmt: skip
 
     def _failed(self, child: _Child) -> ProviderError:

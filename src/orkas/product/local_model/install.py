@@ -50,7 +50,7 @@ def install(
     folder = models_folder(home) / (recipe.name if gguf is None else _slug(gguf.stem))
     machine = machine or Machine.look(folder)
     if gguf is not None:
-        return _install_file(gguf.expanduser().absolute(), folder, progress, confirm, machine, environ)
+        return _install_file(gguf.expanduser().absolute(), folder, recipe.runtime, progress, confirm, machine, environ)
     present = next((m for m in installed(home) if m.manifest.sha256 == recipe.sha256), None)
     parts = folder / "parts"
     here = sum(path.stat().st_size for path in parts.glob("*.whl"))
@@ -61,7 +61,7 @@ def install(
     )
     if present is None and not confirm(_question(recipe)):
         return None
-    _have_runtime(progress, machine, environ)
+    _have_runtime(recipe.runtime, progress, machine, environ)
     if present is not None:
         progress(f"{recipe.title} is installed already, as {present.model}")
         return present
@@ -131,15 +131,15 @@ def _install_recipe(
 
 
 def _install_file(
-    source: Path, folder: Path, progress: Callable[[str], object], confirm: Callable[[str], bool], machine: Machine,
-    environ: Mapping[str, str],
+    source: Path, folder: Path, runtime: str, progress: Callable[[str], object], confirm: Callable[[str], bool],
+    machine: Machine, environ: Mapping[str, str],
 ) -> InstalledModel | None:  # fmt: skip
     head = read_head(source)
     count = source.stat().st_size
     _refuse(machine.lacks_for_running(count + _ROOM), source.name)
     if not confirm(f"Install {source.name} ({size(count)}) as local/{folder.name}?"):
         return None
-    _have_runtime(progress, machine, environ)
+    _have_runtime(runtime, progress, machine, environ)
     with _alone(folder):
         target = folder / "model.gguf"
         _link_or_copy(source, target, machine, progress)
@@ -187,19 +187,26 @@ def _record(manifest: Manifest, folder: Path) -> InstalledModel:
     return InstalledModel(manifest, folder)
 
 
-def _have_runtime(progress: Callable[[str], object], machine: Machine, environ: Mapping[str, str]) -> None:
-    if importlib.util.find_spec("xllamacpp") is not None:
+def _have_runtime(
+    runtime: str, progress: Callable[[str], object], machine: Machine, environ: Mapping[str, str]
+) -> None:
+    package = runtime.partition("=")[0]
+    if importlib.util.find_spec(package) is not None:
         return
     if not machine.pip:
-        raise UsageError("the local model needs the package xllamacpp, and this Python has no pip", hint=_pip_command())
-    progress(f"installing {RUNTIME} into {sys.prefix}")
-    if complaint := fetching.pip(["install", "--no-deps", "--no-cache-dir", "--progress-bar=off", RUNTIME], environ):
-        raise OrkasError(f"{RUNTIME} could not be installed: {complaint}", hint=f"install it yourself: {_pip_command()}")
+        raise UsageError(
+            f"the local model needs the package {package}, and this Python has no pip", hint=_pip_command(runtime)
+        )
+    progress(f"installing {runtime} into {sys.prefix}")
+    complaint = fetching.pip(["install", "--no-deps", "--no-cache-dir", "--progress-bar=off", runtime], environ)
+    if complaint:
+        hint = f"do it yourself: {_pip_command(runtime)}"
+        raise OrkasError(f"{runtime} could not be installed: {complaint}", hint=hint)
     importlib.invalidate_caches()
 
 
-def _pip_command() -> str:
-    return f'"{sys.executable}" -m pip install {RUNTIME}, or with uv: uv pip install {RUNTIME}'
+def _pip_command(runtime: str = RUNTIME) -> str:
+    return f'"{sys.executable}" -m pip install {runtime}, or with uv: uv pip install {runtime}'
 
 
 def _lacks_pip(machine: Machine) -> list[str]:
@@ -216,7 +223,8 @@ def _refuse(lacks: list[str], what: str) -> None:
 def _question(recipe: Recipe) -> str:
     return (
         f"Fetch {recipe.title} ({size(recipe.bytes)} to fetch and keep, {size(recipe.disk)} of disk on the way, about "
-        f"2 GB of memory in use, {recipe.license})? It is good for single steps: look at a file, write one, run a command."
+        f"2 GB of memory in use, {recipe.license})? It is good for single steps: look at a file, write one, run a "
+        "command."
     )
 
 

@@ -43,6 +43,7 @@ class Recipe:
     """Free space the installation needs at its peak: the wheels and the joined file side by side."""
     memory: int
     """Available memory needed to run it with some room."""
+    runtime: str = RUNTIME
 
 
 _PARTS = (
