@@ -176,7 +176,10 @@ class LocalServer:
                 f"the model file {self.config.gguf} is gone", class_="not_found", hint="run: orkas models install local"
             )
         self._api_key = secrets.token_urlsafe(32)
-        return _Child(argv, self._first_line(library), _environment())
+        try:
+            return _Child(argv, self._first_line(library), _environment())
+        except OSError as error:
+            raise ProviderError(f"cannot start the local model server: {error.strerror}", class_="internal") from None
 
     def _first_line(self, library: str) -> dict[str, object]:
         c = self.config

