@@ -18,7 +18,7 @@ MAX_DEPTH = 30
 MAX_SPREAD = 1_000
 
 
-class NotUnderstood(Exception):  # noqa: N818 - an answer, not a fault
+class NotUnderstood(Exception):
     """The text is no shell command that this grammar knows; the argument says what is odd."""
 
 
@@ -84,6 +84,8 @@ Command: TypeAlias = Simple | Group
 class Pipeline:
     commands: list[Command]
     background: bool = False
+    after: str = ""
+    """``&&`` or ``||`` when it stands behind one."""
 
 
 Script: TypeAlias = list[Pipeline]
@@ -93,7 +95,6 @@ _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\[[^]\s$`'\"]*\])?\+?=", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
 _OPERATOR = re.compile(r":?[-=?+]|##?|%%?|//?|\^\^?|,,?|:|@", re.ASCII)
 _REDIRECT = re.compile(r"(?:\d+|\{[A-Za-z_]\w*\})?(&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>)", re.ASCII)
-_CONTROL = ("&&", "||", ";;&", ";;", ";&", "|&", ";", "|", "&", "\n")
 _ENDS = frozenset(" \t\n;&|<>()")
 _RESERVED = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}", "in"})
 _ANSI = {
@@ -191,11 +192,14 @@ class _Parser:
     def script(self, ends: frozenset[str]) -> Script:
         """Pipelines up to the end of the text, a closing parenthesis, or one of the reserved words ``ends``."""
         found: Script = []
+        operator = ""
         self._new_lines()
         while self._char and self._char != ")" and not self._at_end(ends):
             found.append(self._pipeline())
+            found[-1].after = operator
             self._blanks()
-            if self._take("&&") or self._take("||"):
+            operator = "&&" if self._take("&&") else "||" if self._take("||") else ""
+            if operator:
                 self._new_lines()
                 if not self._char:
                     raise NotUnderstood("it ends with an operator")
@@ -443,7 +447,7 @@ class _Parser:
         return name + "[]" * (not name.endswith("[]")), values
 
     def _words_until(self, *ends: str) -> list[Word]:
-        words = []
+        words: list[Word] = []
         while True:
             self._blanks()
             if ends == (")",):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from orkas.harness.command import Lit, Part, Pipeline, Script, Simple, Sub, Var, Word, spread, unescape
 
-__all__ = ["HOME", "Arg", "Scope", "arguments"]
+__all__ = ["HOME", "Arg", "Scope", "Stdin", "arguments", "one_text", "printed"]
 
 HOME = "/home/~"
 """Stands for the home folder of whoever runs the command."""
@@ -244,7 +244,27 @@ def _formatted(form: str, values: list[str]) -> str | None:
         for _ in range(slots):
             at = min(i for i in (piece.find("%s"), piece.find("%b")) if i >= 0)
             value = values.pop(0) if values else ""
-            piece = piece[:at] + (unescape(value) if piece[at + 1] == "b" else value).replace("%", "\x00") + piece[at + 2 :]
+            value = unescape(value) if piece[at + 1] == "b" else value
+            piece = piece[:at] + value.replace("%", "\x00") + piece[at + 2 :]
         text += piece
         if not values:
             return text.replace("\x00", "%")
+
+
+class Stdin:
+    """What a command reads."""
+
+    def __init__(self, script: Script | None = None, word: Word | None = None) -> None:
+        self._script_before = script
+        self._word = word
+
+    @property
+    def is_document(self) -> bool:
+        return self._word is not None
+
+    def text(self, scope: Scope) -> str | None:
+        """The input itself, where the text tells."""
+        if self._word is not None:
+            value = one_text(self._word, scope)
+            return value.text if value.sure else None
+        return printed(self._script_before, scope) if self._script_before else None

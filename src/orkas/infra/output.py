@@ -5,6 +5,7 @@ Memory is bounded by ``HEAD + 2 * TAIL`` whatever the command prints; the work p
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -165,7 +166,5 @@ def _whole_end(data: bytes) -> bytes:
 
 
 def _close_quietly(file: BinaryIO) -> None:
-    try:
+    with contextlib.suppress(OSError):  # its buffer could not be written either: that is already told
         file.close()
-    except OSError:
-        pass  # its buffer could not be written either: that is already told

@@ -12,7 +12,7 @@ import errno
 import os
 import stat as st
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def said(error: OSError, name: str) -> ToolFailed:
     if error.errno == errno.ENOENT:
         return ToolFailed(f"{shown(name)} does not exist; list_files shows what does")
     if error.errno in (errno.ELOOP, errno.EMLINK):
-        return ToolFailed(f"{shown(name)} is a link that goes in circles or changed meanwhile; use the path it points to")
+        return ToolFailed(f"{shown(name)} is a link that goes in circles or has just changed; name its target")
     return ToolFailed(f"{shown(name)}: {error.strerror or error}")
 
 
@@ -113,7 +113,7 @@ class Place:
         except FileExistsError as error:
             raise said(error, self.given) from None
         except NotADirectoryError:
-            raise ToolFailed(f"{self.name}: a part of this path is not a folder; list_files shows what is there") from None
+            raise ToolFailed(f"{self.name}: a part of this path is no folder; list_files shows what is there") from None
         except OSError as error:
             raise said(error, self.given) from None
         finally:
@@ -135,10 +135,8 @@ class Folder:
         """A folder in this one; this one is closed unless ``keep``."""
         path = self.path / name
         if create:
-            try:
+            with suppress(FileExistsError):
                 os.mkdir(self._name(name), **self._here())  # noqa: PTH102 - relative to a handle
-            except FileExistsError:
-                pass
         if self.handle is None:
             self._recheck(path)
             return Folder(path, None)
@@ -182,14 +180,14 @@ class Folder:
         return bool(self.stat(name).st_mode & 0o222) and os.access(self._name(name), os.W_OK, **self._here())
 
     def link_target(self, name: str) -> str:
-        return os.readlink(self._name(name), **self._here())  # noqa: PTH115 - relative to a handle
+        return os.readlink(self._name(name), **self._here())
 
     def replace(self, old: str, new: str) -> None:
         here = {"src_dir_fd": self.handle, "dst_dir_fd": self.handle} if self.handle is not None else {}
         os.replace(self._name(old), self._name(new), **here)  # noqa: PTH105 - relative to a handle
 
     def unlink(self, name: str) -> None:
-        os.unlink(self._name(name), **self._here())  # noqa: PTH108 - relative to a handle
+        os.unlink(self._name(name), **self._here())
 
     def sync(self) -> None:
         """Make a rename durable, where the file system can."""

@@ -139,7 +139,7 @@ async def run(
     child = _Child(start)
     reader = _Reader(child.pipe, output)
     stop = asyncio.get_running_loop().create_future()
-    forget = abort.on_fire(lambda: stop.done() or stop.set_result(None))
+    forget = abort.on_fire(lambda: _settle(stop))
     try:
         exited = child.exited()
         await _first(exited, stop, began + timeout_s, output, alive_sign)
@@ -250,10 +250,14 @@ class _Child:
         try:
             self._pidfd = os.pidfd_open(self._process.pid)
         except (AttributeError, OSError):
-            _thread(lambda: (self._process.wait(), _resolve(loop, gone)))
+            _thread(self._process.wait, then=lambda: _resolve(loop, gone))
         else:
-            loop.add_reader(self._pidfd, lambda: (self.unwatch(), gone.done() or gone.set_result(None)))
+            loop.add_reader(self._pidfd, self._has_exited, gone)
         return gone
+
+    def _has_exited(self, gone: asyncio.Future[None]) -> None:
+        self.unwatch()
+        _settle(gone)
 
     def unwatch(self) -> None:
         if self._pidfd is not None:
@@ -281,7 +285,7 @@ class _Child:
                 return self._ending
             ending = self._ending
             self._signal(signal.SIGTERM)
-            _thread(lambda: (self._end(grace_s), _resolve(loop, ending)))
+            _thread(lambda: self._end(grace_s), then=lambda: _resolve(loop, ending))
         return self._ending
 
     def kill(self) -> None:
@@ -351,14 +355,26 @@ def _widen(pipe: int) -> None:
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _CHUNK)
 
 
-def _thread(work: Callable[[], object]) -> None:
+def _thread(work: Callable[[], object], *, then: Callable[[], None]) -> None:
     """Not a daemon: the interpreter waits for it, so nothing is left behind at exit."""
-    threading.Thread(target=work, name="orkas-process").start()
+
+    def both() -> None:
+        try:
+            work()
+        finally:
+            then()
+
+    threading.Thread(target=both, name="orkas-process").start()
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _resolve(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
     with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(lambda: future.done() or future.set_result(None))
+        loop.call_soon_threadsafe(_settle, future)
 
 
 def helper(program: Path) -> subprocess.Popen[bytes]:

@@ -102,7 +102,7 @@ def _encoded(form: Form, text: str, name: str) -> bytes:
     except UnicodeEncodeError as error:
         char = error.object[error.start : error.end][:5]
         raise ToolFailed(
-            f"{name} is encoded as {form.encoding}, which has no {char!r}; use other characters, or convert the file first"
+            f"{name} is encoded as {form.encoding}, which has no {char!r}; use other characters or convert it first"
         ) from None
 
 

@@ -135,7 +135,7 @@ def replace(folder: Folder, name: str, data: bytes, seen: Seen, place: Place, *,
 def _check_writable(folder: Folder, name: str, old: os.stat_result) -> None:
     if not folder.writable(name):
         mode = st.S_IMODE(old.st_mode)
-        raise ToolFailed(f"{shown(name)} is read-only (mode {mode:04o}) and was not changed; ask the user before you chmod it")
+        raise ToolFailed(f"{shown(name)} is read-only (mode {mode:04o}) and was not changed; ask the user about it")
 
 
 def _fill(descriptor: int, data: bytes, old: os.stat_result | None) -> None:
@@ -155,4 +155,4 @@ def _check_same(folder: Folder, name: str, old: os.stat_result | None) -> None:
     except FileNotFoundError:
         now = None
     if (now and _stamp(now)) != (old and _stamp(old)):
-        raise ToolFailed(f"{shown(name)} was changed by somebody else in this moment and was not written; read it again")
+        raise ToolFailed(f"{shown(name)} was changed by somebody else just now and was not written; read it again")

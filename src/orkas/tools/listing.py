@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
-from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Place, kind_of, shown
 from orkas.tools.tree import Entry, Glob, Walk
 
@@ -24,7 +23,7 @@ MAX_SECONDS = 10.0
 
 
 class ListFilesInput(msgspec.Struct, forbid_unknown_fields=True):
-    path: Annotated[str, Meta(description="The folder, relative to the working folder; default is that folder itself.")] = "."
+    path: Annotated[str, Meta(description="The folder, relative to the working folder; default: that one.")] = "."
     pattern: Annotated[
         str | None, Meta(description="List only files that match, in all folders below: *.py, src/**/*.ts, *.{md,txt}.")
     ] = None
@@ -94,7 +93,7 @@ def _lines(entries: list[tuple[Entry, str]], *, full: bool, notes: list[str]) ->
     width = max((len(str(_size(e.stat))) for e, _ in shown_entries), default=1)
     lines = [_line(entry, target, full, max(width, 3)) for entry, target in shown_entries]
     if len(entries) > MAX_SHOWN:
-        lines.append(f"[{len(entries) - MAX_SHOWN:,} more entries, smaller ones and folders, are not shown; use pattern or path]")
+        lines.append(f"[{len(entries) - MAX_SHOWN:,} more, smaller ones and folders, not shown; use pattern or path]")
     return "\n".join([*lines, *(f"[{note}]" for note in notes)])
 
 

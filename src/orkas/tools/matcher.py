@@ -12,7 +12,7 @@ import json
 import re
 import struct
 import sys
-from typing import BinaryIO
+from typing import IO
 
 MAX_SHOWN = 240
 """Characters of a line that is shown."""
@@ -47,12 +47,12 @@ def _cut(line: str, match: re.Match[str]) -> str:
     return ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")
 
 
-def send(pipe: BinaryIO, data: bytes) -> None:
+def send(pipe: IO[bytes], data: bytes) -> None:
     pipe.write(_LENGTH.pack(len(data)) + data)
     pipe.flush()
 
 
-def receive(pipe: BinaryIO) -> bytes | None:
+def receive(pipe: IO[bytes]) -> bytes | None:
     head = pipe.read(4)
     return pipe.read(_LENGTH.unpack(head)[0]) if len(head) == 4 else None
 

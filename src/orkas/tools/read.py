@@ -76,9 +76,9 @@ class ReadFile:
 def _binary(place: Place, head: bytes, size: int, file: io.BufferedReader) -> ToolResult:
     kind = kind_of_bytes(head)
     if kind not in _VISIBLE:
-        raise ToolFailed(f"{place.name} is no text but {kind} of {size_said(size)}; use a shell command that knows the format")
+        raise ToolFailed(f"{place.name} is no text but {kind} of {size_said(size)}; use a shell command that knows it")
     if size > MAX_IMAGE_BYTES:
-        raise ToolFailed(f"{place.name} is an image ({kind}) of {size_said(size)}; at most 5 MB can be shown, make it smaller")
+        raise ToolFailed(f"{place.name} is an image ({kind}) of {size_said(size)}; at most 5 MB can be shown")
     file.seek(0)
     data = base64.b64encode(file.read(MAX_IMAGE_BYTES)).decode()
     return ToolResult(f"{place.name}: image ({kind}), {size_said(size)}", [Image(media_type=kind, data=data)])

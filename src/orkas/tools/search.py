@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import json
 import os
 import re
 import select
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -38,7 +40,7 @@ class SearchFilesInput(msgspec.Struct, forbid_unknown_fields=True):
     pattern: Annotated[
         str,
         Meta(
-            description="Text or regular expression (Python). Lower case finds upper case too; a capital letter makes case count.",
+            description="Text or regular expression (Python syntax). Case counts only if a capital letter is in it.",
             min_length=1,
         ),
     ]
@@ -68,7 +70,7 @@ class _Finder(Protocol):
     def close(self) -> None: ...
 
 
-class _TooLong(Exception):  # noqa: N818 - a signal within this module
+class _TooLong(Exception):
     """The time is over."""
 
 
@@ -92,18 +94,16 @@ class _Apart:
         self._over = over
         self._abort = context.abort
         self._child = process.helper(Path(matcher.__file__))
+        assert self._child.stdin is not None and self._child.stdout is not None, "helper() gives pipes"
+        self._order, self._answer = self._child.stdin, self._child.stdout
         order = {"pattern": pattern, "ignore_case": ignore_case, "limit": MAX_MATCHES + 1}
-        self._pipe.write(json.dumps(order).encode() + b"\n")
-
-    @property
-    def _pipe(self) -> Any:
-        return self._child.stdin
+        self._order.write(json.dumps(order).encode() + b"\n")
 
     def find(self, text: str, limit: int) -> list[tuple[int, str]]:
         try:
-            matcher.send(self._pipe, text.encode("utf-8", "surrogatepass"))
+            matcher.send(self._order, text.encode("utf-8", "surrogatepass"))
             self._wait()
-            reply = matcher.receive(self._child.stdout)  # type: ignore[arg-type]
+            reply = matcher.receive(self._answer)
         except BrokenPipeError:
             reply = None
         if reply is None:
@@ -112,7 +112,7 @@ class _Apart:
 
     def _wait(self) -> None:
         """Until the child has an answer. It answers only what it was given whole, so nobody waits for another."""
-        while not select.select([self._child.stdout], [], [], 0.1)[0]:
+        while not select.select([self._answer], [], [], 0.1)[0]:
             self._abort.check()
             if time.monotonic() > self._over:
                 raise _TooLong
@@ -198,7 +198,7 @@ class _Search:
         if place.parts:
             with place.parent() as folder:
                 mode = folder.stat(place.parts[-1]).st_mode
-                if not os.path.stat.S_ISDIR(mode):  # type: ignore[attr-defined]
+                if not stat.S_ISDIR(mode):
                     os.close(folder.open(place.parts[-1]))
                     yield place.name, folder, place.parts[-1]
                     return
@@ -242,7 +242,8 @@ class _Search:
 
     def _stopped_late(self) -> None:
         self._notes.append(
-            f"stopped after {MAX_SECONDS:g} s with {self._searched:,} files searched; narrow path or glob, or simplify the pattern"
+            f"stopped after {MAX_SECONDS:g} s in {_count(self._searched, 'file')}: the rest was not searched;"
+            " narrow path or glob, or simplify the pattern"
         )
 
     def _full(self) -> bool:
@@ -271,8 +272,6 @@ class _Search:
 
 def _pieces(file: Any, head: bytes, form: Form) -> Iterator[tuple[int, str]]:
     """The text in pieces that end with a line, each with the number of its first line."""
-    import codecs
-
     decoder = codecs.getincrementaldecoder(form.encoding)("replace")
     number = 1
     rest = ""

@@ -49,7 +49,7 @@ class Shell:
         limit = _time_limit(given.timeout_s)
         verdict = check_command(given.command)
         if verdict.verdict == "deny":
-            raise ToolFailed(f"this command is blocked: {'; '.join(verdict.reasons)}. Do it in another way, or ask the user")
+            raise ToolFailed(f"this command is blocked: {'; '.join(verdict.reasons)}. Find another way or ask the user")
         notes = _missing_folder(context.cwd)
         output = Output(context.files, f"shell-{new_id()}")
         start = process.launch(given.command, cwd=context.cwd, env=context.env)

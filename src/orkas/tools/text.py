@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 
 __all__ = ["HEAD_BYTES", "Form", "form_of", "kind_of_bytes", "size_said"]
@@ -23,7 +24,8 @@ _MAGIC = (
     (b"\x1f\x8b", "gzip archive"), (b"BZh", "bzip2 archive"), (b"\xfd7zXZ\x00", "xz archive"),
     (b"(\xb5/\xfd", "zstd archive"), (b"7z\xbc\xaf'\x1c", "7-Zip archive"), (b"\x7fELF", "ELF program or library"),
     (b"MZ", "Windows program"), (b"SQLite format 3\x00", "SQLite database"), (b"OggS", "Ogg audio"),
-    (b"ID3", "MP3 audio"), (b"\xca\xfe\xba\xbe", "Java class or Mach-O program"), (b"\xcf\xfa\xed\xfe", "Mach-O program"),
+    (b"ID3", "MP3 audio"), (b"\xca\xfe\xba\xbe", "Java class or Mach-O program"),
+    (b"\xcf\xfa\xed\xfe", "Mach-O program"),
     (b"\x00asm", "WebAssembly module"), (b"BM", "BMP image"), (b"II*\x00", "TIFF image"), (b"MM\x00*", "TIFF image"),
 )  # fmt: skip
 
@@ -75,15 +77,18 @@ def _is_chinese(data: bytes, whole: bool) -> bool:
     if not _decodes(data, "gb18030", whole):
         return False
     foreign = [c for c in data.decode("gb18030", "ignore") if c > "\x7f"]
-    common = sum(1 for c in foreign if "\u4e00" <= c <= "\u9fff" or "\u3000" <= c <= "\u303f" or "\uff00" <= c <= "\uffef")
-    pairs = sum(1 for c in foreign if "\u4e00" <= c <= "\u9fff" and c.encode("gb18030") < b"\xf8" and _level_one(c))
-    return len(foreign) > 0 and common >= 0.9 * len(foreign) and pairs >= 0.5 * len(foreign)
+    common = sum(1 for c in foreign if _COMMON.match(c))
+    ordinary = sum(1 for c in foreign if _COMMON.match(c) and _two_high_bytes(c))
+    return len(foreign) > 0 and common >= 0.9 * len(foreign) and ordinary >= 0.5 * len(foreign)
 
 
-def _level_one(char: str) -> bool:
-    """GB 2312 with both bytes in the upper half: ordinary Chinese, rarely met by Latin-1 text by accident."""
+_COMMON = re.compile("[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]")
+
+
+def _two_high_bytes(char: str) -> bool:
+    """As in GB 2312: ordinary Chinese, rarely met by Latin-1 text by accident."""
     pair = char.encode("gb18030")
-    return len(pair) == 2 and 0xB0 <= pair[0] <= 0xF7 and pair[1] >= 0xA1
+    return len(pair) == 2 and pair[0] >= 0xA1 and pair[1] >= 0xA1
 
 
 def _looks_like_utf8(data: bytes) -> bool:

@@ -63,7 +63,7 @@ class Ignore:
 
     def enter(self, folder: Folder, name: str) -> bool:
         """Read the rules of a folder; True when it has some, which ``leave`` takes back."""
-        with suppress(Exception):  # an unreadable or odd .gitignore ignores nothing  # noqa: BLE001
+        with suppress(Exception):  # an unreadable or odd .gitignore ignores nothing
             descriptor = folder.open(".gitignore")
             try:
                 text = os.read(descriptor, _IGNORE_BYTES).decode("utf-8", "replace")
