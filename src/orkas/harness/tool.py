@@ -45,6 +45,10 @@ class ToolResult:
     text: str
     images: list[Image] = field(default_factory=list)
     is_error: bool = False
+    file: str | None = None
+    """Where the whole lies when ``text`` is only a preview: an absolute path below ``ToolContext.files``."""
+    bytes: int | None = None
+    """Size of the whole in bytes, with ``file``."""
 
 
 class Tool(Protocol):

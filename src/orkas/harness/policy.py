@@ -1,0 +1,83 @@
+"""Which tool calls run, which need a person's yes, which never run.
+
+The verdict on a shell command is a speed bump against accidents and the plainest attacks. It is not a sandbox: a
+program that the command starts can do whatever its user may. Deny beats ask beats allow over all parts of a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from orkas.harness.danger import Judge
+from orkas.harness.tool import ToolContext
+
+__all__ = ["Mode", "Policy", "Verdict", "check_command"]
+
+Mode: TypeAlias = Literal["ask", "edits", "all", "none"]
+Decision: TypeAlias = Literal["allow", "ask", "deny"]
+
+_EDITS = frozenset({"write_file", "edit_file"})
+_MAX_COMMAND = 20_000
+"""Characters of a command outside here-documents beyond which nobody reads it: ask."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    verdict: Decision
+    reasons: list[str]
+    """Plain clauses, empty when allowed without remark."""
+
+
+_ALLOW = Verdict("allow", [])
+
+
+def check_command(command: str) -> Verdict:
+    """Judge a shell command by its text; nothing is run or looked up.
+
+    ``deny``: the block list. ``ask``: what it does cannot be told from the text, or reaches beyond the working folder.
+    """
+    judge = Judge()
+    judge.text(command)
+    denied = [reason for level, reason in judge.findings if level == "deny"]
+    if denied:
+        return Verdict("deny", denied)
+    asked = [reason for _, reason in judge.findings]
+    if len(command) > _MAX_COMMAND and "<<" not in command:
+        asked.append("it is too long to be read")
+    return Verdict("ask", asked) if asked else _ALLOW
+
+
+class Policy:
+    """The one seam between a call of the model and its execution: asked before each tool runs.
+
+    Modes, as in ``--approve``: ``ask`` puts the policy's questions; ``edits`` pre-approves file edits in the working
+    folder; ``all`` approves whatever would be asked; ``none`` denies it. A deny is never approved. ``headless``: there
+    is nobody to ask, so every question is denied.
+    """
+
+    def __init__(self, mode: Mode = "all", *, headless: bool = True) -> None:
+        self.mode: Mode = mode
+        self.headless = headless
+
+    def decide(self, tool: str, arguments: Mapping[str, Any] | None, context: ToolContext | None = None) -> Verdict:
+        """``ask`` is answered only where somebody can be asked. Tools the policy does not know were given by the
+        program that runs us: they are allowed."""
+        return self._settled(_judged(tool, arguments or {}, self.mode))
+
+    def _settled(self, verdict: Verdict) -> Verdict:
+        if verdict.verdict != "ask" or (self.mode in ("ask", "edits") and not self.headless):
+            return verdict
+        if self.mode == "all":
+            return Verdict("allow", verdict.reasons)
+        return Verdict("deny", [*verdict.reasons, f"nobody can be asked (--approve {self.mode})"])
+
+
+def _judged(tool: str, arguments: Mapping[str, Any], mode: Mode) -> Verdict:
+    if tool == "shell":
+        command = arguments.get("command")
+        return check_command(command) if isinstance(command, str) else _ALLOW
+    if tool in _EDITS and mode != "edits":
+        return Verdict("ask", [f"{tool} changes {arguments.get('path', 'a file')}"])
+    return _ALLOW

@@ -1,0 +1,170 @@
+"""What a command prints: head and tail in memory, the whole in a file, never more than that.
+
+Memory is bounded by ``HEAD + 2 * TAIL`` whatever the command prints; the work per byte is constant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["HEAD", "SPOOL_LIMIT", "TAIL", "Output", "readable"]
+
+HEAD = 10_000
+"""Bytes kept from the beginning. With ``TAIL`` about 5,000 tokens: a page a model can still reason about."""
+TAIL = 10_000
+SPOOL_LIMIT = 64 * 1024 * 1024
+"""Bytes written to the file of the whole output; what comes after is counted, not kept."""
+
+_COLOUR = re.compile("\x1b\\[[0-9;:]*m")
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
+_PICTURES[0x7F] = "\u2421"
+_PICTURES |= {code: f"\\x{code:02x}" for code in range(0x80, 0xA0)}
+_PICTURES |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
+
+
+def readable(data: bytes) -> str:
+    """Bytes of a terminal as text without power over one.
+
+    Invalid UTF-8 becomes U+FFFD. Colours are removed; every other control code is shown by its Unicode picture
+    (NUL as U+2400), C1 codes as an escape, bidirectional overrides as U+FFFD. CRLF and lone CR end a line.
+    """
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    if text.isprintable():
+        return text
+    return _COLOUR.sub("", text).translate(_PICTURES)
+
+
+class Output:
+    """Takes bytes as they come. ``folder`` None: there is no place for the whole of a long output."""
+
+    def __init__(self, folder: Path | None = None, name: str = "output") -> None:
+        self.total = 0
+        """Bytes seen."""
+        self.kept = 0
+        """Bytes in ``file``."""
+        self.file: Path | None = None
+        """Where the whole lies; None while everything fits in memory, or when it could not be written."""
+        self.trouble = ""
+        """Why the file could not be written, in the system's words."""
+        self._folder = folder
+        self._name = name
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._spool: BinaryIO | None = None
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        room = HEAD - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if not data:
+            return
+        if self._spool is not None:
+            self._write(data)
+        elif self.clipped and not self.file and not self.trouble:
+            self._open()
+            self._write(self._head)
+            self._write(self._tail)
+            self._write(data)
+        self._remember(data)
+
+    @property
+    def clipped(self) -> bool:
+        """Memory does not hold everything."""
+        return self.total > HEAD + TAIL
+
+    @property
+    def complete(self) -> bool:
+        """Everything can still be read: in memory, or in the file."""
+        return not self.clipped or (self.file is not None and self.kept == self.total)
+
+    def head(self) -> bytes:
+        """The beginning, not ending within a character; everything when nothing was clipped."""
+        if not self.clipped:
+            return bytes(self._head + self._tail)
+        return _whole_end(bytes(self._head))
+
+    def tail(self) -> bytes:
+        """The end, not beginning within a character; empty when nothing was clipped."""
+        return bytes(self._tail[-TAIL:]).lstrip(_CONTINUATION) if self.clipped else b""
+
+    def last_line(self) -> str:
+        """The last line with something on it, for a sign of life."""
+        recent = bytes((self._tail or self._head)[-400:])
+        lines = [line for line in readable(recent).splitlines() if line.strip()]
+        return lines[-1].strip()[:200] if lines else ""
+
+    def close(self) -> None:
+        """The command has ended. Idempotent."""
+        spool, self._spool = self._spool, None
+        if spool is None:
+            return
+        try:
+            if self.kept < self.total and not self.trouble:
+                spool.write(b"\n[incomplete: %d more bytes were not kept]\n" % (self.total - self.kept))
+            spool.close()
+        except OSError as error:
+            self._give_up(error)
+
+    def _remember(self, data: bytes) -> None:
+        if len(data) >= TAIL:
+            self._tail[:] = data[-TAIL:]
+            return
+        self._tail += data
+        if self.clipped and len(self._tail) > 2 * TAIL:
+            del self._tail[:-TAIL]
+
+    def _open(self) -> None:
+        if self._folder is None:
+            self.trouble = "there is no folder for it"
+            return
+        path = self._folder / f"{self._name}.txt"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            self._give_up(error)
+            return
+        self._spool = os.fdopen(descriptor, "wb")
+        self.file = path
+
+    def _write(self, data: bytes | bytearray) -> None:
+        if self._spool is None:
+            return
+        part = data[: SPOOL_LIMIT - self.kept]
+        try:
+            self._spool.write(part)
+        except OSError as error:
+            spool, self._spool = self._spool, None
+            self._give_up(error)
+            _close_quietly(spool)
+            return
+        self.kept += len(part)
+
+    def _give_up(self, error: OSError) -> None:
+        self.trouble = error.strerror or str(error)
+
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+
+
+def _whole_end(data: bytes) -> bytes:
+    """Without the beginning of a character that was cut."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:
+            size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if back < size else data
+        if byte < 0x80:
+            break
+    return data
+
+
+def _close_quietly(file: BinaryIO) -> None:
+    with contextlib.suppress(OSError):  # its buffer could not be written either: that is already told
+        file.close()

@@ -1,0 +1,229 @@
+"""Staying inside the working folder.
+
+A path of the model is resolved once, must lie inside, and is then opened folder by folder through handles that follow
+no link: a link that somebody puts there between the check and the opening is refused, not followed. Links from
+inside to inside work, and the working folder itself may be reached through one. Where the system has no handles for
+folders (Windows) the path is resolved again right before it is used.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as st
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from orkas.infra.config import home
+from orkas.infra.errors import ToolFailed
+
+__all__ = ["Folder", "Place", "kind_of", "said", "shown"]
+
+_HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_CAREFUL = _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+_KINDS = {
+    st.S_IFREG: "file", st.S_IFDIR: "folder", st.S_IFLNK: "link", st.S_IFIFO: "named pipe", st.S_IFSOCK: "socket",
+    st.S_IFCHR: "device", st.S_IFBLK: "device",
+}  # fmt: skip
+
+
+def kind_of(mode: int) -> str:
+    """The kind of a file in a word a person knows."""
+    return _KINDS.get(st.S_IFMT(mode), "special file")
+
+
+def shown(name: str) -> str:
+    """A file name that is safe on a line of text: control characters and undecodable bytes as escapes."""
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else _escaped(c) for c in name)
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def said(error: OSError, name: str) -> ToolFailed:
+    """A system error about one path, as one sentence for the model."""
+    if error.errno == errno.ENOENT:
+        return ToolFailed(f"{shown(name)} does not exist; list_files shows what does")
+    if error.errno in (errno.ELOOP, errno.EMLINK):
+        return ToolFailed(f"{shown(name)} is a link that goes in circles or has just changed; name its target")
+    return ToolFailed(f"{shown(name)}: {error.strerror or error}")
+
+
+class Place:
+    """One path inside the working folder, checked. ``root`` and ``parts`` hold no link at the time of the check."""
+
+    def __init__(self, cwd: Path, path: str, *, also: Path | None = None) -> None:
+        """``also``: a second folder (of whole outputs) that an absolute path may point into.
+
+        Raises:
+            ToolFailed: the path leads out of the working folder, or into Orkas' own data.
+        """
+        if "\0" in path:
+            raise ToolFailed("a path cannot hold a NUL character")
+        self.given = path or "."
+        self._cwd = cwd
+        expanded = os.path.expanduser(path) if path.startswith("~/") else path  # noqa: PTH111 - keeps the rest as it is
+        self.real = _real(cwd / expanded, path)
+        self.root = _real(cwd, path)
+        if also is not None and self.real.is_relative_to(other := _real(also, path)):
+            self.root = other
+        elif not self.real.is_relative_to(self.root):
+            raise ToolFailed(f"{shown(path)} is outside the working folder {cwd}; only paths inside it can be used")
+        elif _is_ours(self.real, self.root):
+            raise ToolFailed(f"{shown(path)} is Orkas' own data; file tools cannot touch it")
+        self.parts = self.real.relative_to(self.root).parts
+
+    @property
+    def name(self) -> str:
+        """The path relative to the working folder, for people and models."""
+        if self._cwd != self.root and not self.real.is_relative_to(_real(self._cwd, self.given)):
+            return shown(str(self.real))
+        return shown("/".join(self.parts)) or "."
+
+    @contextmanager
+    def folder(self) -> Iterator[Folder]:
+        """The place itself, opened as a folder."""
+        with self._opened(self.parts) as folder:
+            yield folder
+
+    @contextmanager
+    def parent(self, *, create: bool = False) -> Iterator[Folder]:
+        """The folder that holds the place; missing ones are made if asked."""
+        if not self.parts:
+            raise ToolFailed(f"{shown(self.given)} is the working folder itself; name a file in it")
+        with self._opened(self.parts[:-1], create=create) as folder:
+            yield folder
+
+    @contextmanager
+    def _opened(self, parts: tuple[str, ...], *, create: bool = False) -> Iterator[Folder]:
+        folder = Folder.at(self.root)
+        try:
+            for part in parts:
+                folder = folder.down(part, create=create)
+            yield folder
+        except FileExistsError as error:
+            raise said(error, self.given) from None
+        except NotADirectoryError:
+            raise ToolFailed(f"{self.name}: a part of this path is no folder; list_files shows what is there") from None
+        except OSError as error:
+            raise said(error, self.given) from None
+        finally:
+            folder.close()
+
+
+class Folder:
+    """A folder held open. Names given to it are single components; none of its calls follows a link."""
+
+    def __init__(self, path: Path, handle: int | None) -> None:
+        self.path = path
+        self.handle = handle
+
+    @classmethod
+    def at(cls, path: Path) -> Folder:
+        return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if _HANDLES else None)
+
+    def down(self, name: str, *, create: bool = False, keep: bool = False) -> Folder:
+        """A folder in this one; this one is closed unless ``keep``."""
+        path = self.path / name
+        if create:
+            with suppress(FileExistsError):
+                os.mkdir(self._name(name), **self._here())  # noqa: PTH102 - relative to a handle
+        if self.handle is None:
+            self._recheck(path)
+            return Folder(path, None)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | _NOFOLLOW
+        handle = os.open(name, flags, dir_fd=self.handle)
+        if not keep:
+            self.close()
+        return Folder(path, handle)
+
+    def close(self) -> None:
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            os.close(handle)
+
+    def stat(self, name: str) -> os.stat_result:
+        return os.stat(self._name(name), follow_symlinks=False, **self._here())  # noqa: PTH116 - relative to a handle
+
+    def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+        """A descriptor of a regular file. What else there is, is refused before it is opened.
+
+        Raises:
+            ToolFailed: it is no regular file.
+        """
+        if not flags & os.O_CREAT:
+            _regular(self.stat(name).st_mode, name)
+        descriptor = os.open(self._name(name), flags | _CAREFUL | os.O_CLOEXEC, mode, **self._here())
+        try:
+            _regular(os.fstat(descriptor).st_mode, name)
+        except ToolFailed:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def entries(self) -> list[os.DirEntry[str]]:
+        """Everything in the folder, in no order. ``entry.stat`` must be asked while the folder is open."""
+        with os.scandir(self.handle if self.handle is not None else self.path) as entries:
+            return list(entries)
+
+    def writable(self, name: str) -> bool:
+        """We may write the file, and its mode allows it to somebody (for root the system alone would say yes)."""
+        return bool(self.stat(name).st_mode & 0o222) and os.access(self._name(name), os.W_OK, **self._here())
+
+    def link_target(self, name: str) -> str:
+        return os.readlink(self._name(name), **self._here())
+
+    def replace(self, old: str, new: str) -> None:
+        here = {"src_dir_fd": self.handle, "dst_dir_fd": self.handle} if self.handle is not None else {}
+        os.replace(self._name(old), self._name(new), **here)  # noqa: PTH105 - relative to a handle
+
+    def unlink(self, name: str) -> None:
+        os.unlink(self._name(name), **self._here())
+
+    def sync(self) -> None:
+        """Make a rename durable, where the file system can."""
+        if self.handle is not None:
+            try:
+                os.fsync(self.handle)
+            except OSError:
+                return  # some network file systems cannot; the rename itself has happened
+
+    def _name(self, name: str) -> str:
+        return name if self.handle is not None else str(self.path / name)
+
+    def _here(self) -> dict[str, Any]:
+        return {"dir_fd": self.handle} if self.handle is not None else {}
+
+    def _recheck(self, path: Path) -> None:
+        if Path(os.path.realpath(path)) != path:
+            raise OSError(errno.ELOOP, "a link appeared", str(path))
+
+
+def _real(path: Path, given: str) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError) as error:
+        raise ToolFailed(f"{shown(given)} is no usable path: {error}") from None
+
+
+def _is_ours(real: Path, root: Path) -> bool:
+    """Inside the folder of our sessions and settings, when that lies inside the working folder."""
+    own = _real(home(), "")
+    return own != root and own.is_relative_to(root) and real.is_relative_to(own)
+
+
+def _regular(mode: int, name: str) -> None:
+    if st.S_ISREG(mode):
+        return
+    if st.S_ISDIR(mode):
+        raise ToolFailed(f"{shown(name)} is a folder; use list_files to see what is in it")
+    raise ToolFailed(f"{shown(name)} is a {kind_of(mode)}, not a regular file; it cannot be opened")

@@ -1,0 +1,389 @@
+"""The only place that starts processes.
+
+Promises: a child gets a short list of variables and nothing else of ours; no terminal and no input; it leads a
+session of its own; whichever way ``run`` ends (exit, time limit, Stop, cancellation) nothing of the command stays
+alive, children that moved to a session of their own included.
+
+What is not promised here: that the child cannot reach files or the network of its user. ``launch`` is the one place
+where an operating-system sandbox wraps the command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from orkas.infra.abort import Abort
+from orkas.infra.descendants import MARK, alive, send
+from orkas.infra.errors import ToolFailed
+from orkas.infra.output import Output
+
+__all__ = ["Ended", "Launch", "environment", "helper", "launch", "run"]
+
+TERM_GRACE_S = 1.0
+"""Between SIGTERM and SIGKILL after the time limit."""
+STOP_GRACE_S = 0.5
+"""The same after Stop and for what a finished command leaves behind; it passes in the background."""
+DRAIN_S = 0.3
+"""How long a pipe that others still hold is read after the command itself has ended."""
+_CHUNK = 256 * 1024
+_FREE_BYTES = 256 * 1024 * 1024
+"""After so much output reading slows down (``_PAUSE_S`` a chunk), so that an endless writer costs little."""
+_PAUSE_S = 0.005
+_SURE_S = 5.0
+"""Commands that ran longer are looked for among all processes: numbers may have been reused."""
+
+_KEPT = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
+    "PIP_CERT", "AWS_CA_BUNDLE",
+})  # fmt: skip
+_SET = {
+    "TERM": "dumb",
+    "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "SYSTEMD_PAGER": "cat", "LESS": "-FRX",
+    "EDITOR": "false", "VISUAL": "false", "GIT_EDITOR": "false", "GIT_SEQUENCE_EDITOR": "false",
+    "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "false", "SSH_ASKPASS": "false", "SSH_ASKPASS_REQUIRE": "never",
+    "DEBIAN_FRONTEND": "noninteractive", "PIP_NO_INPUT": "1", "PYTHONUNBUFFERED": "1",
+}  # fmt: skip
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The whole environment of a child: the kept variables of ours, harmless prompts and pagers, then ``extra``."""
+    kept = {k: v for k, v in os.environ.items() if k.upper() in _KEPT or k.startswith("LC_")}
+    kept.setdefault("LANG", "C.UTF-8")
+    kept.setdefault("PATH", os.defpath)
+    return kept | _SET | dict(extra or {})
+
+
+@dataclass(slots=True)
+class Launch:
+    """Everything that decides how a child starts."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: Path
+    mark: str
+    """Value of ``MARK`` in ``env``: finds the children again."""
+
+
+def launch(command: str, *, cwd: Path, env: Mapping[str, str] | None = None) -> Launch:
+    """How a shell command is started: the seam for a sandbox, which puts its own words in front of ``argv``.
+
+    One fixed shell (bash, else sh) without start-up files, never the user's login shell.
+
+    Raises:
+        ToolFailed: this system has no POSIX shell, or the command holds a NUL.
+    """
+    if os.name != "posix":
+        raise ToolFailed("shell commands need a POSIX system; use the file tools instead")
+    if "\0" in command:
+        raise ToolFailed("the command holds a NUL character; write the bytes with printf escapes instead")
+    mark = secrets.token_hex(8)
+    child_env = environment(env) | {MARK: mark}
+    return Launch([*_shell(child_env["PATH"]), "-c", command], child_env, cwd, mark)
+
+
+def _shell(path: str) -> list[str]:
+    for bash in ("/bin/bash", "/usr/bin/bash"):
+        if os.access(bash, os.X_OK):
+            return [bash, "--noprofile", "--norc"]
+    if found := shutil.which("bash", path=path):
+        return [found, "--noprofile", "--norc"]
+    return ["/bin/sh"]
+
+
+@dataclass(slots=True)
+class Ended:
+    """How a command ended. What it printed is in the ``Output`` that was given to ``run``."""
+
+    code: int | None
+    """Exit status as the shell gives it (128 + signal when killed); None when we ended it."""
+    seconds: float
+    timed_out: bool = False
+    stopped: bool = False
+    left_running: bool = False
+    """The command ended but children of it did not: they were ended after it."""
+
+
+async def run(
+    start: Launch,
+    *,
+    output: Output,
+    timeout_s: float,
+    abort: Abort,
+    alive_sign: Callable[[str], None] = lambda _line: None,
+) -> Ended:
+    """Run to the end of the direct child, the time limit, or Stop, whatever comes first.
+
+    ``output`` gets stdout and stderr as they were written, through one pipe, and is closed on return. ``alive_sign``
+    gets the last line about once a second while there is news. On Stop it returns at once; ending what does not
+    listen goes on in a thread that outlives the event loop.
+
+    Raises:
+        ToolFailed: the command could not be started.
+    """
+    began = time.monotonic()
+    child = _Child(start)
+    reader = _Reader(child.pipe, output)
+    stop = asyncio.get_running_loop().create_future()
+    forget = abort.on_fire(lambda: _settle(stop))
+    try:
+        exited = child.exited()
+        await _first(exited, stop, began + timeout_s, output, alive_sign)
+        ended = Ended(None, 0.0)
+        if exited.done():
+            await reader.drained(DRAIN_S)
+            ended.left_running = child.reap()
+            ended.code = child.code
+        elif stop.done():
+            ended.stopped = True
+        else:
+            ended.timed_out = True
+            await asyncio.shield(child.end(TERM_GRACE_S))
+            await reader.drained(DRAIN_S)
+        ended.seconds = time.monotonic() - began
+        return ended
+    finally:
+        forget()
+        child.end(STOP_GRACE_S)
+        child.unwatch()
+        reader.close()
+        output.close()
+
+
+async def _first(
+    exited: asyncio.Future[None],
+    stop: asyncio.Future[None],
+    deadline: float,
+    output: Output,
+    alive_sign: Callable[[str], None],
+) -> None:
+    seen = 0
+    while (left := deadline - time.monotonic()) > 0:
+        done, _ = await asyncio.wait({exited, stop}, timeout=min(1.0, left), return_when=asyncio.FIRST_COMPLETED)
+        if done:
+            return
+        if output.total != seen:
+            seen = output.total
+            alive_sign(output.last_line())
+
+
+class _Reader:
+    """Reads a pipe into an ``Output`` on the event loop, a bounded piece at a time."""
+
+    def __init__(self, pipe: int, output: Output) -> None:
+        self._pipe = pipe
+        self._output = output
+        self._loop = asyncio.get_running_loop()
+        self._end: asyncio.Future[None] = self._loop.create_future()
+        self._pause: asyncio.TimerHandle | None = None
+        self._loop.add_reader(pipe, self._ready)
+
+    def _ready(self) -> None:
+        try:
+            data = os.read(self._pipe, _CHUNK)
+        except BlockingIOError:
+            return
+        if not data:
+            self._loop.remove_reader(self._pipe)
+            self._end.set_result(None)
+            return
+        self._output.feed(data)
+        if self._output.total > _FREE_BYTES:
+            self._loop.remove_reader(self._pipe)
+            self._pause = self._loop.call_later(_PAUSE_S, self._loop.add_reader, self._pipe, self._ready)
+
+    async def drained(self, seconds: float) -> None:
+        """Until the last writer has closed, at most so long."""
+        if not self._end.done():
+            await asyncio.wait({self._end}, timeout=seconds)
+
+    def close(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+
+
+class _Child:
+    """One running command and everybody who came of it."""
+
+    def __init__(self, start: Launch) -> None:
+        self.pipe, write_end = os.pipe()
+        try:
+            os.set_blocking(self.pipe, False)
+            _widen(self.pipe)
+            self._process = _popen(start, write_end)
+        except BaseException:
+            os.close(self.pipe)
+            raise
+        finally:
+            os.close(write_end)
+        self._mark = start.mark
+        self._began = time.monotonic()
+        self._pidfd: int | None = None
+        self._ending: asyncio.Future[None] | None = None
+        _running.add(self)
+
+    @property
+    def code(self) -> int:
+        code = self._process.returncode
+        return 128 - code if code < 0 else code
+
+    def exited(self) -> asyncio.Future[None]:
+        """Done when the direct child has exited. It is not reaped yet, so its number stays its own."""
+        loop = asyncio.get_running_loop()
+        gone: asyncio.Future[None] = loop.create_future()
+        try:
+            self._pidfd = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):
+            _thread(self._process.wait, then=lambda: _resolve(loop, gone))
+        else:
+            loop.add_reader(self._pidfd, self._has_exited, gone)
+        return gone
+
+    def _has_exited(self, gone: asyncio.Future[None]) -> None:
+        self.unwatch()
+        _settle(gone)
+
+    def unwatch(self) -> None:
+        if self._pidfd is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def reap(self) -> bool:
+        """Take the exit status; True when others of the command still run (they are being ended)."""
+        left = self._alive()
+        self._process.wait()
+        if left:
+            self.end(STOP_GRACE_S)
+        else:
+            self._forget()
+        return bool(left)
+
+    def end(self, grace_s: float) -> asyncio.Future[None]:
+        """End everybody, in a thread: SIGTERM, after the grace SIGKILL, again until nobody is left. Idempotent."""
+        if self._ending is None:
+            loop = asyncio.get_running_loop()
+            self._ending = loop.create_future()
+            if self not in _running:
+                self._ending.set_result(None)
+                return self._ending
+            ending = self._ending
+            self._signal(signal.SIGTERM)
+            _thread(lambda: self._end(grace_s), then=lambda: _resolve(loop, ending))
+        return self._ending
+
+    def kill(self) -> None:
+        """SIGKILL until nobody is left; a process that the kernel does not let go is given up after 5 s."""
+        give_up = time.monotonic() + 5
+        while self._signal(signal.SIGKILL) and time.monotonic() < give_up:
+            time.sleep(0.01)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.2)
+        self._forget()
+
+    def _end(self, grace_s: float) -> None:
+        over = time.monotonic() + grace_s
+        while self._alive() and time.monotonic() < over:
+            time.sleep(0.02)
+        self.kill()
+
+    def _signal(self, number: signal.Signals) -> set[int]:
+        left = self._alive()
+        if self._process.returncode is None or not sys.platform.startswith("linux"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+        send(left, number)
+        return left
+
+    def _alive(self) -> set[int]:
+        if not sys.platform.startswith("linux"):
+            self._process.poll()
+        everywhere = time.monotonic() - self._began > _SURE_S
+        return alive(self._process.pid, self._mark, everywhere=everywhere)
+
+    def _forget(self) -> None:
+        _running.discard(self)
+
+
+_running: set[_Child] = set()
+
+
+@atexit.register
+def _end_all() -> None:
+    for child in list(_running):
+        child.kill()
+
+
+def _popen(start: Launch, write_end: int) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            start.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=write_end,
+            cwd=start.cwd,
+            env=start.env,
+            start_new_session=True,
+        )
+    except OSError as error:
+        if error.errno == 7:  # E2BIG: Linux allows 128 KiB for one argument
+            raise ToolFailed("the command is too long; write it to a file and run that") from None
+        raise ToolFailed(f"the command could not be started: {error.strerror or error}") from None
+
+
+def _widen(pipe: int) -> None:
+    """A larger pipe means fewer wake-ups; the system may refuse."""
+    import fcntl
+
+    with contextlib.suppress(OSError, AttributeError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _CHUNK)
+
+
+def _thread(work: Callable[[], object], *, then: Callable[[], None]) -> None:
+    """Not a daemon: the interpreter waits for it, so nothing is left behind at exit."""
+
+    def both() -> None:
+        try:
+            work()
+        finally:
+            then()
+
+    threading.Thread(target=both, name="orkas-process").start()
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _resolve(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(_settle, future)
+
+
+def helper(program: Path) -> subprocess.Popen[bytes]:
+    """Start one of our own Python programs, isolated, with pipes for input and output. The caller ends it."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+        start_new_session=True,
+    )

@@ -1,0 +1,163 @@
+"""Reading a file: text by lines, pictures as pictures, everything else named and refused."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import os
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
+from orkas.infra.abort import Abort
+from orkas.infra.errors import ToolFailed
+from orkas.infra.messages import Image
+from orkas.infra.paths import Place
+from orkas.tools.files import Seen
+from orkas.tools.text import HEAD_BYTES, Form, form_of, kind_of_bytes, size_said
+
+__all__ = ["ReadFile"]
+
+MAX_LINES = 2_000
+MAX_CHARS = 50_000
+"""Of one reading, about 12,500 tokens."""
+MAX_LINE_CHARS = 2_000
+MAX_IMAGE_BYTES = 5 * 1024 * 1024
+"""The smallest limit among the vendors that take pictures."""
+_COUNTED_BYTES = 64 * 1024 * 1024
+_VISIBLE = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+class ReadFileInput(msgspec.Struct, forbid_unknown_fields=True):
+    path: Annotated[str, Meta(description="The file, relative to the working folder.")]
+    offset: Annotated[int, Meta(description="First line to read, counted from 1.", ge=1)] = 1
+    limit: Annotated[int, Meta(description=f"How many lines at most, up to {MAX_LINES}.", ge=1)] = MAX_LINES
+
+
+class ReadFile:
+    """The ``read_file`` tool. Memory is bounded whatever the file is."""
+
+    name = "read_file"
+    description = (
+        "Read a text file or look at an image (png, jpeg, gif, webp). Long files come in parts: the last line says how"
+        " many lines remain and which offset reads on."
+    )
+    parameters = schema_of(ReadFileInput)
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        given = check_arguments(arguments, ReadFileInput)
+        return await asyncio.to_thread(self._read, given, context)
+
+    def _read(self, given: ReadFileInput, context: ToolContext) -> ToolResult:
+        place = Place(context.cwd, given.path, also=context.files)
+        if not place.parts:
+            raise ToolFailed(f"{place.given} is a folder; use list_files to see what is in it")
+        with place.parent() as folder:
+            descriptor = folder.open(place.parts[-1])
+            with os.fdopen(descriptor, "rb") as file:
+                head = file.read(HEAD_BYTES)
+                form = form_of(head, whole=len(head) < HEAD_BYTES)
+                size = os.fstat(descriptor).st_size
+                if form is None:
+                    return _binary(place, head, size, file)
+                file.seek(len(form.bom))
+                excerpt = _Excerpt(file, form, context.abort)
+                text = excerpt.text(given.offset, min(given.limit, MAX_LINES))
+                self._seen.note(place, descriptor)
+                return ToolResult(text)
+
+
+def _binary(place: Place, head: bytes, size: int, file: io.BufferedReader) -> ToolResult:
+    kind = kind_of_bytes(head)
+    if kind not in _VISIBLE:
+        raise ToolFailed(f"{place.name} is no text but {kind} of {size_said(size)}; use a shell command that knows it")
+    if size > MAX_IMAGE_BYTES:
+        raise ToolFailed(f"{place.name} is an image ({kind}) of {size_said(size)}; at most 5 MB can be shown")
+    file.seek(0)
+    data = base64.b64encode(file.read(MAX_IMAGE_BYTES)).decode()
+    return ToolResult(f"{place.name}: image ({kind}), {size_said(size)}", [Image(media_type=kind, data=data)])
+
+
+class _Excerpt:
+    """Some lines of an open text file."""
+
+    def __init__(self, file: io.BufferedReader, form: Form, abort: Abort) -> None:
+        self._form = form
+        self._abort = abort
+        self._text = io.TextIOWrapper(file, form.encoding, "replace", newline="\n")
+        self._clipped: list[int] = []
+
+    def text(self, offset: int, limit: int) -> str:
+        skipped = self._skip(offset - 1)
+        lines = self._lines(offset, limit) if skipped == offset - 1 else []
+        if not lines:
+            if skipped == 0:
+                return "(empty file)"
+            raise ToolFailed(f"offset {offset} is beyond the end: the file has {skipped:,} lines")
+        body = "\n".join(lines)
+        notes = [*self._notes(body), *self._remaining(offset + len(lines))]
+        return "\n".join([body, *(f"[{note}]" for note in notes)])
+
+    def _skip(self, count: int) -> int:
+        for done in range(count):
+            if not self._line(0)[1]:
+                return done
+        return count
+
+    def _lines(self, first: int, limit: int) -> list[str]:
+        lines: list[str] = []
+        room = MAX_CHARS
+        while len(lines) < limit and room > 0:
+            line, there = self._line(MAX_LINE_CHARS)
+            if not there:
+                break
+            if len(line) > MAX_LINE_CHARS:
+                self._clipped.append(first + len(lines))
+                line = line[:MAX_LINE_CHARS] + "…"
+            lines.append(line.removesuffix("\r"))
+            room -= len(line) + 1
+        return lines
+
+    def _line(self, keep: int) -> tuple[str, bool]:
+        """The next line without its end, at most ``keep`` + 1 characters of it; False at the end of the file."""
+        line = self._text.readline(keep + 2)
+        if line.endswith("\n"):
+            return line[:-1], True
+        while piece := self._text.readline(HEAD_BYTES):
+            self._abort.check()
+            if piece.endswith("\n"):
+                break
+        return line, line != ""
+
+    def _notes(self, body: str) -> list[str]:
+        notes = [self._form.note] if self._form.note else []
+        if self._clipped:
+            which = ", ".join(str(n) for n in self._clipped[:5]) + (", …" if len(self._clipped) > 5 else "")
+            notes.append(f"cut to {MAX_LINE_CHARS:,} characters: line {which}; `cut -c` in the shell shows more")
+        if not self._form.note and "\ufffd" in body:
+            notes.append("bytes that are no valid UTF-8 are shown as \ufffd")
+        return notes
+
+    def _remaining(self, following: int) -> list[str]:
+        more, exact = 0, True
+        seen = 0
+        ended = True
+        while piece := self._text.read(HEAD_BYTES):
+            self._abort.check()
+            more += piece.count("\n")
+            ended = piece.endswith("\n")
+            seen += len(piece)
+            if seen >= _COUNTED_BYTES:
+                exact = False
+                break
+        more += not ended and exact
+        if not more:
+            return []
+        count = f"{more:,}" if exact else f"more than {more:,}"
+        return [f"{count} more lines; read on with offset={following}"]

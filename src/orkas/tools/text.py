@@ -1,0 +1,117 @@
+"""Bytes of the user's files as text that can be turned back into the same bytes."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+__all__ = ["HEAD_BYTES", "Form", "form_of", "kind_of_bytes", "size_said"]
+
+HEAD_BYTES = 65_536
+"""How much of a file decides what it is."""
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like UTF-16-LE: must be asked first
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"), (b"%PDF-", "PDF document"), (b"PK\x03\x04", "ZIP archive or office document"),
+    (b"\x1f\x8b", "gzip archive"), (b"BZh", "bzip2 archive"), (b"\xfd7zXZ\x00", "xz archive"),
+    (b"(\xb5/\xfd", "zstd archive"), (b"7z\xbc\xaf'\x1c", "7-Zip archive"), (b"\x7fELF", "ELF program or library"),
+    (b"MZ", "Windows program"), (b"SQLite format 3\x00", "SQLite database"), (b"OggS", "Ogg audio"),
+    (b"ID3", "MP3 audio"), (b"\xca\xfe\xba\xbe", "Java class or Mach-O program"),
+    (b"\xcf\xfa\xed\xfe", "Mach-O program"),
+    (b"\x00asm", "WebAssembly module"), (b"BM", "BMP image"), (b"II*\x00", "TIFF image"), (b"MM\x00*", "TIFF image"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a file writes its text. ``bom``: the mark in front, no part of the text."""
+
+    encoding: str
+    bom: bytes = b""
+    errors: str = "strict"
+    note: str = ""
+    """What a reader should know; empty for plain UTF-8."""
+
+    def decode(self, data: bytes) -> str:
+        return data[len(self.bom) :].decode(self.encoding, self.errors)
+
+    def encode(self, text: str) -> bytes:
+        """Raises UnicodeEncodeError when the file's encoding has no such character."""
+        return self.bom + text.encode(self.encoding, self.errors)
+
+
+def form_of(data: bytes, *, whole: bool = True) -> Form | None:
+    """The form of a text, None for binary data. ``whole`` False: the data is only the beginning of a file."""
+    for bom, encoding in _BOMS:
+        if data.startswith(bom):
+            return Form(encoding, bom, note="" if encoding == "utf-8" else f"encoded as {encoding.upper()}")
+    if b"\0" in data:
+        return None
+    if _decodes(data, "utf-8", whole):
+        return Form("utf-8")
+    if _is_chinese(data, whole):
+        return Form("gb18030", note="not UTF-8: decoded as GB18030")
+    if _looks_like_utf8(data):
+        return Form("utf-8", errors="surrogateescape", note="some bytes are not valid UTF-8")
+    return Form("latin-1", note="not UTF-8: decoded as Latin-1")
+
+
+def _decodes(data: bytes, encoding: str, whole: bool) -> bool:
+    try:
+        codecs.getincrementaldecoder(encoding)("strict").decode(data, whole)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_chinese(data: bytes, whole: bool) -> bool:
+    """GBK text: it decodes, and nearly all that is not ASCII are common Chinese characters and punctuation."""
+    if not _decodes(data, "gb18030", whole):
+        return False
+    foreign = [c for c in data.decode("gb18030", "ignore") if c > "\x7f"]
+    common = sum(1 for c in foreign if _COMMON.match(c))
+    ordinary = sum(1 for c in foreign if _COMMON.match(c) and _two_high_bytes(c))
+    return len(foreign) > 0 and common >= 0.9 * len(foreign) and ordinary >= 0.5 * len(foreign)
+
+
+_COMMON = re.compile("[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]")
+
+
+def _two_high_bytes(char: str) -> bool:
+    """As in GB 2312: ordinary Chinese, rarely met by Latin-1 text by accident."""
+    pair = char.encode("gb18030")
+    return len(pair) == 2 and pair[0] >= 0xA1 and pair[1] >= 0xA1
+
+
+def _looks_like_utf8(data: bytes) -> bool:
+    """More characters of several bytes than broken ones."""
+    text = data.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    return sum(1 for c in text if c > "\x7f" and c != "\ufffd") >= broken
+
+
+def kind_of_bytes(head: bytes) -> str:
+    """What binary data is, by its first bytes: a media type for images a model can see, else words."""
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    if head[4:8] == b"ftyp":
+        return "MP4 or HEIF media"
+    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), "binary data")
+
+
+def size_said(size: int) -> str:
+    """A size in bytes for people: exact, with a rounded unit where that helps."""
+    if size < 10_000:
+        return f"{size} bytes"
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    raise AssertionError(size)

@@ -1,0 +1,77 @@
+"""Writing a whole file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
+from orkas.infra.errors import ToolFailed
+from orkas.infra.paths import Folder, Place
+from orkas.tools.files import Seen, replace
+from orkas.tools.text import size_said
+
+__all__ = ["WriteFile"]
+
+
+class WriteFileInput(msgspec.Struct, forbid_unknown_fields=True):
+    path: Annotated[str, Meta(description="The file, relative to the working folder. Missing folders are made.")]
+    content: Annotated[str, Meta(description="The whole content, written as UTF-8 exactly as given.")]
+
+
+class WriteFile:
+    """The ``write_file`` tool. The old content stays whole until the new one is on disk."""
+
+    name = "write_file"
+    description = (
+        "Create a file, or replace all of it. To change a part of a file use edit_file. A file that changed since you"
+        " read it is not overwritten."
+    )
+    parameters = schema_of(WriteFileInput)
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        given = check_arguments(arguments, WriteFileInput)
+        return await asyncio.to_thread(self._write, given, context)
+
+    def _write(self, given: WriteFileInput, context: ToolContext) -> ToolResult:
+        place = Place(context.cwd, given.path)
+        if given.path.endswith("/"):
+            raise ToolFailed(f"{place.given} names a folder; give the name of a file in it")
+        data = given.content.encode("utf-8")
+        with self._seen.alone(place), place.parent(create=True) as folder:
+            old = self._old(folder, place)
+            context.abort.check()
+            replace(folder, place.parts[-1], data, self._seen, place, old=old)
+        return ToolResult(_told(place.name, data, old))
+
+    def _old(self, folder: Folder, place: Place) -> os.stat_result | None:
+        """The file that is there, fit to be replaced; None when there is none."""
+        name = place.parts[-1]
+        try:
+            descriptor = folder.open(name)
+        except FileNotFoundError:
+            return None
+        except PermissionError:
+            return folder.stat(name)  # not readable, perhaps writable: never seen then
+        try:
+            if self._seen.changed(place, descriptor):
+                raise ToolFailed(f"{place.name} has changed since you read it; read it again, then write")
+            return os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _told(name: str, data: bytes, old: os.stat_result | None) -> str:
+    lines = data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
+    size = f"{size_said(len(data))}, {lines:,} line{'' if lines == 1 else 's'}"
+    if old is None:
+        return f"created {name} ({size})"
+    links = "; its other hard links keep the old content" if old.st_nlink > 1 else ""
+    return f"overwrote {name} ({size}, before {size_said(old.st_size)}{links})"
