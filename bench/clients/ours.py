@@ -23,7 +23,6 @@ class Client:
             api_key="k",
             tools=[self.bump],
             max_rounds=500,
-            context_window=10_000_000,  # so that a long history is measured, and not its compaction
             **stored,
         )
         done = None
