@@ -19,7 +19,8 @@ from orkas.infra.abort import Abort
 from orkas.infra.errors import UsageError
 from orkas.infra.events import Done, Event
 from orkas.infra.messages import Image, user_message
-from orkas.providers.base import LLMProvider, ThinkingLevel
+from orkas.providers.base import LLMProvider, ThinkingLevel, ToolDef
+from orkas.providers.small import select_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,17 +183,22 @@ class Agent:
         if self._provider is None:
             from orkas.providers.discovery import choose
 
-            self.use((await asyncio.to_thread(choose)).model)
+            self.use((await asyncio.to_thread(choose, os.environ)).model or "")
+        return self._wired(abort)
+
+    def _wired(self, abort: Abort) -> Setup:
         assert self._provider is not None
-        info = self._provider.info(self._model)
+        small = self._provider.info(self._model).small
+        offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
         return Setup(
             provider=self._provider,
             model=self._model,
             session=self.session,
             tools=self._tools,
+            offered=select_tools(offered) if small else offered,
             policy=self._policy,
             context=ToolContext(self.cwd, abort, files=self.session.files),
-            system=system_prompt(self.cwd, self._tools, extra=self._system, small=info.small),
+            system=system_prompt(self.cwd, self._tools, extra=self._system, small=small),
             thinking=self._thinking,
             max_output=self._max_output,
             max_rounds=self._max_rounds,

@@ -9,7 +9,7 @@ One async generator; ``run`` and ``run_sync`` drain it, there is no second path.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 
@@ -30,6 +30,7 @@ from orkas.infra.messages import (
     tool_result,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, LLMProvider, Part, TextPart, ThinkingLevel, ToolDef
+from orkas.providers.small import REPEATED
 
 __all__ = ["MAX_ROUNDS", "Setup", "Turn"]
 
@@ -41,9 +42,8 @@ MAX_ROUNDS = 100
 MAX_UNUSABLE = 3
 """Rounds in a row in which no call had usable arguments before the turn is ended."""
 
-INTERRUPTED = "Interrupted: the user stopped the run while this tool was running. Check what it did before repeating."
+STOPPED = "Interrupted: the user stopped the run while this tool was running. Check what it did before repeating."
 NOT_STARTED = "Interrupted: the run was stopped before this tool was started. It did nothing."
-REPEATED = "You already have this result. Answer the user now."
 
 
 @dataclass(slots=True)
@@ -55,6 +55,9 @@ class Setup:
     """The model id without the vendor."""
     session: Session
     tools: Mapping[str, Tool]
+    """All that can be called, by name."""
+    offered: Sequence[ToolDef]
+    """What the model is told of them."""
     policy: Policy
     context: ToolContext
     system: str = ""
@@ -80,7 +83,6 @@ class Turn:
     tools: dict[str, ToolCount] = field(default_factory=dict)
     running: str | None = None
     """Id of the call that runs now."""
-    _definitions: list[ToolDef] = field(default_factory=list)
     _unusable: int = 0
     _called: set[bytes] = field(default_factory=set)
     _answer_now: bool = False
@@ -163,14 +165,12 @@ class Turn:
         setup = self.setup
         messages = setup.session.messages
         if not pairing.is_paired(messages):
-            messages = pairing.repair(messages).messages
-        if not self._definitions:
-            self._definitions = [ToolDef(t.name, t.description, t.parameters) for t in setup.tools.values()]
+            messages = list(pairing.repair(messages).messages)
         return CompletionParams(
             model=setup.model,
             messages=messages,
             system=setup.system,
-            tools=self._definitions,
+            tools=setup.offered,
             tool_choice="none" if self._answer_now else "auto",
             max_output=setup.max_output,
             thinking=setup.thinking,
@@ -262,7 +262,7 @@ class Turn:
 
     def _closing_results(self) -> list[ToolMessage]:
         return [
-            tool_result(c.id, INTERRUPTED if c.id == self.running else NOT_STARTED, is_error=True, synthetic=True)
+            tool_result(c.id, STOPPED if c.id == self.running else NOT_STARTED, is_error=True, synthetic=True)
             for c in pairing.open_calls(self.setup.session.messages)
         ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from orkas.infra.errors import UsageError
@@ -15,8 +15,8 @@ __all__ = ["resolve", "split_model", "vendor_names"]
 
 
 def vendor_names() -> list[str]:
-    """The known vendors, in the order of the table."""
-    return list(table())
+    """The known vendors, in the order of the table, then what needs none: the local model and the demo."""
+    return [*table(), *_OURS]
 
 
 def split_model(model: str) -> tuple[str, str]:
@@ -28,7 +28,7 @@ def split_model(model: str) -> tuple[str, str]:
     rows = table()
     name = model.strip()
     vendor, slash, rest = name.partition("/")
-    if slash and vendor.lower() in rows:
+    if slash and vendor.lower() in (*rows, *_OURS):
         if not rest:
             raise UsageError(f"{model!r} names no model", hint=f"write {vendor}/MODEL")
         return vendor.lower(), rest
@@ -74,6 +74,8 @@ def resolve(
         UsageError: unknown vendor, no model, no address or an address that is none.
     """
     vendor, model_id = split_model(model)
+    if vendor in _OURS:
+        return _OURS[vendor](), model_id
     row = table()[vendor]
     url = _base_url(vendor, row, base_url, environ)
     key_names = (_variable(vendor, "API_KEY"), *row.keys)
@@ -81,6 +83,26 @@ def resolve(
     dialect = _dialect(vendor, row)
     named = row.keys[0] if vendor == "openai-chat" else key_names[0]
     return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named), model_id
+
+
+def _demo() -> LLMProvider:
+    from orkas.providers.demo import DemoProvider
+
+    return DemoProvider()
+
+
+def _local() -> LLMProvider:
+    from orkas.providers.local import LocalProvider
+
+    def connect(base_url: str, api_key: str) -> LLMProvider:
+        row = table()["llamacpp"]
+        return HttpProvider("local", row, _dialect("local", row), base_url=base_url, api_key=api_key, key_name="")
+
+    return LocalProvider(connect)
+
+
+_OURS: dict[str, Callable[[], LLMProvider]] = {"local": _local, "demo": _demo}
+"""Vendors that are not rows: what runs on this machine without an address of its own."""
 
 
 def _variable(vendor: str, what: str) -> str:
