@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["Agent", "builtins"]
+
+logging.getLogger("orkas").addHandler(logging.NullHandler())  # a library is silent until its user listens
 
 Approve = Literal["ask", "edits", "all", "none"]
 
