@@ -19,7 +19,8 @@ from orkas.harness.words import HOME, Arg, Scope, Stdin, arguments, one_text
 __all__ = ["Judge"]
 
 Level = Literal["ask", "deny"]
-MAX_NESTED = 12
+MAX_NESTED = 60
+"""Shells in shells and wrappers around wrappers; nothing honest goes so deep."""
 
 
 class Judge:
@@ -35,7 +36,7 @@ class Judge:
         """Judge the text of a command line."""
         scope = scope or Scope()
         if self._nested > MAX_NESTED:
-            self.ask("it is nested too deep to be judged")
+            self.deny("it is nested too deep to be judged")
             return
         if known.INVISIBLE.search(command):
             self.ask("it holds control or invisible characters")
@@ -197,7 +198,7 @@ class Judge:
         head, rest = args[0], args[1:]
         name = head.program
         if self._nested > MAX_NESTED:
-            self.ask("it is nested too deep to be judged")
+            self.deny("it is nested too deep to be judged")
             return
         if any(c in " \t\n" for c in head.text):
             self.string(head, scope)
