@@ -159,6 +159,26 @@ busybox sh -c 'sudo id'
 busybox rm -rf /
 strace -f sudo id
 watch sudo id
+env - sudo id
+env -- sudo id
+flock /tmp/l sudo id
+flock /tmp/l -c 'sudo id'
+script -qc 'sudo id' /dev/null
+tmux new -d 'sudo id'
+bash <(echo sudo id)
+. <(echo sudo id)
+ls | while read f; do sudo rm $f; done
+x || { echo y; sudo z; }
+timeout 5 bash -c 'sudo id'
+x=sudo; eval "$x id"
+bash -c "$(echo sudo id)"
+printf '\163\165\144\157 id' | sh
+chmod 777 /
+rm -rf '/'*
+rm -rf /..
+rm -rf /home/*/
+s"u"do id
+"su"$'do' id
 watch 'sudo id'
 xargs sudo
 xargs -n1 sudo < list
@@ -218,6 +238,15 @@ b() { b & }; b
 
 ASKED = r"""
 curl x | sh
+eval $(echo c3VkbyBpZA== | base64 -d)
+base64 -d <<< c3VkbyBpZA== | sh
+rev <<< 'di odus' | sh
+ls > >(sh)
+type -p sudo | xargs -I{} {} id
+git config alias.x '!sudo id'
+while read c; do $c; done <<< 'sudo id'
+set -- sudo id; "$@"
+mapfile -t a < f; "${a[@]}"
 curl -s x | bash -s -- -y
 wget -qO- x | python3
 echo c3VkbyBpZA== | base64 -d | sh
@@ -383,6 +412,13 @@ ps aux | grep python
 wc -l $(git ls-files)
 echo "$(date +%F)"
 systemctl status ssh
+docker ps
+crontab -l
+grep -rn 'rm -rf /' .
+echo "shutdown now" >> notes.txt
+git log --grep=sudo
+echo "rm -rf /" | wc -c
+rm -rf build/
 fdisk -l
 cat /proc/cpuinfo
 echo {a,b}{1..3}
@@ -454,18 +490,21 @@ def test_lines_and_documents(command: str, verdict: str) -> None:
 
 
 WRAPPINGS = [
-    "{}", " ( {} )", "{{ {}; }}", "true && {}", "false || {}", "true; {}", "true & {}", "! {}", "time {}", "if true; then {}; fi",
-    "while {}; do break; done", "for i in a b; do {}; done", "case a in b) ls;; *) {};; esac", "echo $({})", 'echo "$({})"',
-    "x=$({})", "cat <({})", "f() {{ {}; }}; f", "cat <<X\n$({})\nX", "bash <<'X'\n{}\nX", "ls | ({})", "echo a\n{}",
-    "[[ -n $({}) ]]", "echo ${{x:-$({})}}", "echo $((1 + $({})))",
+    "{}", " ( {} )", "{{ {}; }}", "true && {}", "false || {}", "true; {}", "true & {}", "! {}", "time {}",
+    "if true; then {}; fi", "while {}; do break; done", "for i in a b; do {}; done", "case a in b) ls;; *) {};; esac",
+    "echo $({})", 'echo "$({})"', "x=$({})", "cat <({})", "f() {{ {}; }}; f", "cat <<X\n$({})\nX", "ls | ({})",
+    "bash <<'X'\n{}\nX", "echo a\n{}", "[[ -n $({}) ]]", "echo ${{x:-$({})}}", "echo $((1 + $({})))",
 ]  # fmt: skip
-PREFIXES = ["", "env ", "command ", "nohup ", "A=b ", "exec ", "timeout 3 ", "nice -n 3 ", "setsid ", "env -i B=c ", "xargs "]
+PREFIXES = [
+    "", "env ", "command ", "nohup ", "A=b ", "exec ", "timeout 3 ", "nice -n 3 ", "setsid ", "env -i B=c ", "xargs ",
+]  # fmt: skip
+CERTAIN = ["sudo id", "rm -rf /", "/sbin/reboot", "mkfs.ext4 /dev/sda", "s\\udo id", "'rm' -r -f ~"]
 
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_denied_command_stays_denied_wherever_it_stands(data: st.DataObject) -> None:
-    command = data.draw(st.sampled_from(["sudo id", "rm -rf /", "/sbin/reboot", "mkfs.ext4 /dev/sda", "s\\udo id", "'rm' -r -f ~"]))
+    command = data.draw(st.sampled_from(CERTAIN))
     command = data.draw(st.sampled_from(PREFIXES)) + command
     for _ in range(data.draw(st.integers(0, 3))):
         command = data.draw(st.sampled_from(WRAPPINGS)).format(command)
@@ -486,8 +525,11 @@ def test_no_text_upsets_the_judge(text: str) -> None:
 
 def test_monsters_are_judged_quickly() -> None:
     rng = random.Random(7)
-    monsters = ["(" * 5_000, "{a,b}" * 30, "$(" * 3_000, "`" * 3_001, "a=" * 5_000, "$((" * 500, "ls;" * 3_000, "\\\n" * 9_000,
-                "{1..999999}", "".join(rng.choice("(){}$`'\"|&;< ab\n") for _ in range(10_000)), "x" * 200_000]  # fmt: skip
+    noise = "".join(rng.choice("(){}$`'\"|&;< ab\n") for _ in range(10_000))
+    monsters = [
+        "(" * 5_000, "{a,b}" * 30, "$(" * 3_000, "`" * 3_001, "a=" * 5_000, "$((" * 500, "ls;" * 3_000, "\\\n" * 9_000,
+        "{1..999999}", noise, "x" * 200_000,
+    ]  # fmt: skip
     for monster in monsters:
         began = time.perf_counter()
         check_command(monster)
@@ -502,18 +544,19 @@ def test_braces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "headless", "expected"),
+    ("mode", "headless", "write", "curl"),
     [
-        ("all", True, {"read": "allow", "write": "allow", "ls": "allow", "curl": "allow", "sudo": "deny", "own": "allow"}),
-        ("ask", True, {"read": "allow", "write": "deny", "ls": "allow", "curl": "deny", "sudo": "deny", "own": "allow"}),
-        ("ask", False, {"read": "allow", "write": "ask", "ls": "allow", "curl": "ask", "sudo": "deny", "own": "allow"}),
-        ("edits", True, {"read": "allow", "write": "allow", "ls": "allow", "curl": "deny", "sudo": "deny", "own": "allow"}),
-        ("edits", False, {"read": "allow", "write": "allow", "ls": "allow", "curl": "ask", "sudo": "deny", "own": "allow"}),
-        ("none", True, {"read": "allow", "write": "deny", "ls": "allow", "curl": "deny", "sudo": "deny", "own": "allow"}),
-        ("none", False, {"read": "allow", "write": "deny", "ls": "allow", "curl": "deny", "sudo": "deny", "own": "allow"}),
+        ("all", True, "allow", "allow"),
+        ("ask", True, "deny", "deny"),
+        ("ask", False, "ask", "ask"),
+        ("edits", True, "allow", "deny"),
+        ("edits", False, "allow", "ask"),
+        ("none", True, "deny", "deny"),
+        ("none", False, "deny", "deny"),
     ],
 )
-def test_modes(mode: Mode, headless: bool, expected: dict[str, str]) -> None:
+def test_modes(mode: Mode, headless: bool, write: str, curl: str) -> None:
+    expected = {"read": "allow", "write": write, "ls": "allow", "curl": curl, "sudo": "deny", "own": "allow"}
     policy = Policy(mode, headless=headless)
     verdicts = {
         "read": policy.decide("read_file", {"path": "a"}),

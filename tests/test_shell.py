@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 import orkas
 from orkas.harness.tool import ToolContext, ToolResult
-from orkas.infra.abort import Abort, Aborted
+from orkas.infra.abort import Aborted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.output import HEAD, SPOOL_LIMIT, TAIL, Output, readable
 from orkas.tools.shell import Shell
@@ -190,7 +191,7 @@ async def test_an_endless_writer_is_ended_in_time_and_memory(bench: Bench) -> No
 
 
 async def test_signs_of_life(bench: Bench) -> None:
-    await bench.run("for i in 1 2 3; do echo step $i; sleep 0.7; done", timeout_s=5)
+    await bench.run("for i in 1 2 3; do echo step $i; sleep 0.5; done", timeout_s=5)
     assert 1 <= len(bench.said) <= 3
     assert all(line.startswith("step ") for line in bench.said)
 
@@ -353,9 +354,8 @@ def test_a_process_that_ends_leaves_nobody(tmp_path: Path, way: str) -> None:
 
 async def test_stop_before_the_start_runs_nothing(bench: Bench) -> None:
     bench.context.abort.fire()
-    result = await bench.run("sleep 0.3; touch made")
+    result = await bench.run("touch made")
     assert "stopped" in result.text
-    await bench.nobody_left(1)
     assert not (bench.context.cwd / "made").exists()
 
 
@@ -381,7 +381,7 @@ async def test_a_neighbour_is_left_alone(bench: Bench) -> None:
 def test_any_cutting_of_the_bytes_gives_the_same_text(data: bytes, cuts: list[int]) -> None:
     output = Output()
     edges = [0, *sorted(min(c, len(data)) for c in cuts), len(data)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         output.feed(data[start:stop])
     assert output.head() == data
     assert output.total == len(data)
@@ -412,8 +412,8 @@ def test_head_and_tail_are_the_ends_and_whole_characters(
 
 @given(st.binary(max_size=80))
 def test_nothing_readable_drives_a_terminal(data: bytes) -> None:
-    text = readable(data)
-    assert not [c for c in text if (ord(c) < 32 and c not in "\t\n") or 0x7F <= ord(c) < 0xA0 or 0x202A <= ord(c) <= 0x202E]
+    codes = [ord(c) for c in readable(data) if c not in "\t\n"]
+    assert not [c for c in codes if c < 32 or 0x7F <= c < 0xA0 or 0x202A <= c <= 0x202E]
 
 
 def test_readable() -> None:
@@ -436,15 +436,10 @@ def test_a_full_disk_is_said_and_the_command_goes_on(tmp_path: Path) -> None:
         "    for _ in range(20): output.feed(b'x' * 7_000)\n"
         "    output.close()\n"
         "    assert output.trouble and output.total == 140_000 and len(output.tail()) == 10_000, vars(output)\n"
-        "    assert not output.complete or output.trouble\n"
+        "    assert not output.complete\n"
     )
     assert resource
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], env=CHILD_ENV, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_stop_is_a_value_that_can_be_shared() -> None:
-    abort = Abort()
-    assert not abort.fired
