@@ -94,6 +94,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\[[^]\s$`'\"]*\])?\+?=", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
 _OPERATOR = re.compile(r":?[-=?+]|##?|%%?|//?|\^\^?|,,?|:|@", re.ASCII)
+_TWO_WORDS = re.compile(r"[A-Za-z_]\w*[ \t]+[A-Za-z_/-]*[A-Za-z_]", re.ASCII)
 _REDIRECT = re.compile(r"(?:\d+|\{[A-Za-z_]\w*\})?(&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>)", re.ASCII)
 _ENDS = frozenset(" \t\n;&|<>()")
 _RESERVED = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}", "in"})
@@ -194,7 +195,7 @@ class _Parser:
         found: Script = []
         operator = ""
         self._new_lines()
-        while self._char and self._char != ")" and not self._at_end(ends):
+        while self._char and self._char != ")" and not self._at_clause_end() and not self._at_end(ends):
             found.append(self._pipeline())
             found[-1].after = operator
             self._blanks()
@@ -204,7 +205,7 @@ class _Parser:
                 if not self._char:
                     raise NotUnderstood("it ends with an operator")
                 continue
-            if self._peek(";;") or self._peek(";&"):
+            if self._at_clause_end():
                 break
             if self._take("&"):
                 found[-1].background = True
@@ -212,6 +213,9 @@ class _Parser:
                 raise NotUnderstood(f"unexpected {self.text[self.at : self.at + 10]!r}")
             self._new_lines()
         return found
+
+    def _at_clause_end(self) -> bool:
+        return self._peek(";;") or self._peek(";&")
 
     def _at_end(self, ends: frozenset[str]) -> bool:
         word = self._reserved_ahead()
@@ -267,7 +271,8 @@ class _Parser:
             self.depth -= 1
 
     def _group(self) -> Group | None:
-        if self._take("(("):
+        if self._peek("((") and self._is_arithmetic():
+            self.at += 2
             return Group("test", words=[self._arithmetic("))")])
         if self._take("("):
             body = self.script(frozenset())
@@ -566,7 +571,7 @@ class _Parser:
         return [Var(found.group(), quoted)]
 
     def _is_arithmetic(self) -> bool:
-        """``$((`` closes with ``))``; else it is a substitution that begins with a subshell."""
+        """``((`` closes with ``))``; else two subshells begin."""
         level = 0
         for i in range(self.at, len(self.text)):
             level += {"(": 1, ")": -1}.get(self.text[i], 0)
@@ -581,6 +586,8 @@ class _Parser:
             if level == 0 and self._take(end):
                 return parts
             level += {"(": 1, ")": -1, "[": 1, "]": -1}.get(self._char, 0)
+            if _TWO_WORDS.match(self.text, self.at):
+                raise NotUnderstood("arithmetic that reads like a command")
             parts += self._piece(quoted=False)
         raise NotUnderstood(f"{end!r} is missing")
 

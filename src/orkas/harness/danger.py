@@ -14,12 +14,13 @@ from typing import Literal
 from orkas.harness import known
 from orkas.harness.command import Group, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word, parse
 from orkas.harness.programs import judge_program, shown
-from orkas.harness.words import HOME, Arg, Scope, Stdin, arguments, one_text
+from orkas.harness.words import HOME, Arg, Scope, Stdin, arguments, one_text, printed
 
 __all__ = ["Judge"]
 
 Level = Literal["ask", "deny"]
-MAX_NESTED = 12
+MAX_NESTED = 60
+"""Shells in shells and wrappers around wrappers; nothing honest goes so deep."""
 
 
 class Judge:
@@ -35,7 +36,7 @@ class Judge:
         """Judge the text of a command line."""
         scope = scope or Scope()
         if self._nested > MAX_NESTED:
-            self.ask("it is nested too deep to be judged")
+            self.deny("it is nested too deep to be judged")
             return
         if known.INVISIBLE.search(command):
             self.ask("it holds control or invisible characters")
@@ -139,6 +140,8 @@ class Judge:
         for part in word:
             if isinstance(part, Sub):
                 self._script(part.script, scope.copy())
+                if part.kind == ">(" and _reads_commands(part.script):
+                    self.ask("a shell runs what another program prints or a file holds")
             elif isinstance(part, Var):
                 self._substitutions(part.operand, scope)
 
@@ -182,6 +185,15 @@ class Judge:
             self.ask("which program it runs is known only when it runs")
         if args:
             self.run(args, scope, stdin)
+            if args[0].program in known.SHELLS or args[0].program in ("source", "."):
+                self._printed_files(command.words, scope)
+
+    def _printed_files(self, words: list[Word], scope: Scope) -> None:
+        """``bash <(echo …)``: the text that a shell runs from a process substitution, where it can be told."""
+        for word in words:
+            for part in word:
+                if isinstance(part, Sub) and part.kind == "<(" and (text := printed(part.script, scope)):
+                    self.text(text, scope.copy())
 
     def _assigned(self, command: Simple, scope: Scope, args: list[Arg]) -> None:
         for name, words in command.assignments:
@@ -197,7 +209,7 @@ class Judge:
         head, rest = args[0], args[1:]
         name = head.program
         if self._nested > MAX_NESTED:
-            self.ask("it is nested too deep to be judged")
+            self.deny("it is nested too deep to be judged")
             return
         if any(c in " \t\n" for c in head.text):
             self.string(head, scope)

@@ -120,7 +120,7 @@ INVISIBLE = re.compile(
 
 SHADY = {
     "git": re.compile(
-        r"^(-c|--config-env.*|--exec-path=.*|--upload-pack.*|--receive-pack.*|--extcmd.*|-x|--exec.*|filter-branch|bisect)$"
+        r"^(-c|--config-env.*|--exec-path=.*|--upload-pack.*|--receive-pack.*|--extcmd.*|-x|--exec.*|filter-branch|bisect|!.*)$"
     ),
     "tar": re.compile(
         r"^(--to-command|--checkpoint-action|--use-compress-program|-I|--rsh-command|--info-script|-F|--new-volume-script)"

@@ -96,6 +96,9 @@ def wrapper(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
         if text == "--":
             i += 1
             break
+        if text == "-" and name == "env":
+            i += 1
+            continue
         if not text.startswith("-") or text == "-":
             if name in ("env", "busybox") and re.match(r"[A-Za-z_]\w*=", text):
                 _environment(judge, text)
@@ -110,8 +113,11 @@ def wrapper(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
             return
         i += 2 if text in takes and "=" not in text else 1
     i += known.POSITIONALS.get(name, 0)
-    if i < len(rest):
+    if i + 1 < len(rest) and rest[i].text in ("-c", "--command", "--run"):
+        judge.string(rest[i + 1], scope)
+    elif i < len(rest):
         judge.run(rest[i:], scope, stdin)
+
 
 def _environment(judge: Judge, assignment: str) -> None:
     name = assignment.partition("=")[0]
@@ -129,6 +135,8 @@ def xargs(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
             judge.ask("parallel runs lines that another program prints")
         return
     inner = rest[i:]
+    if "{}" in inner[0].text:
+        judge.ask("which program it runs is known only when it runs")
     fed = _words_fed(stdin, scope)
     if fed is None:
         _unknown_arguments(judge, inner[0].program)
@@ -203,6 +211,8 @@ def rm(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | No
 def on_tree(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """``chmod -R`` and the like: the first argument is no path."""
     flags, targets = _flags_and_targets(rest)
+    if any(scope.path(t.text) == "/" for t in targets[1:]):
+        judge.deny(f"{name} would change the root folder")
     if any(re.fullmatch(r"-[a-zA-Z]*R[a-zA-Z]*", f) or f == "--recursive" for f in flags):
         _removes(judge, targets[1:], scope, f"{name} -R", narrow=True)
 
@@ -268,13 +278,24 @@ def shady_flags(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
 _RUN_ELSEWHERE = ("ssh", "chroot", "nsenter", "unshare", "docker", "podman")
 
 
+_HARMLESS = frozenset({
+    "--help", "--version", "-h", "-V", "-l", "-a", "--list", "version", "info", "ps", "images", "logs", "inspect", "ls",
+    "list", "get", "describe", "status", "stats", "top", "history",
+})  # fmt: skip
+
+
 def always_ask(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
-    if not any(a.text in ("--help", "--version", "-h", "-V") for a in rest):
-        judge.ask(known.ALWAYS_ASK[name])
+    """A program that only a person can judge, unless it is merely asked for a list."""
+    if name not in ("ssh", "mosh") and (rest[0].text in _HARMLESS if rest else name in ("mount", "hash", "enable")):
+        return
+    judge.ask(known.ALWAYS_ASK[name])
     for i, arg in enumerate(rest):
+        if " " in arg.text:
+            judge.string(arg, scope)
         if name in _RUN_ELSEWHERE and arg.program in known.PRIVILEGE | known.HALT:
             judge.run(rest[i:], scope, stdin)
             return
+
 
 def reads_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """``read``, ``mapfile``, ``printf -v``: variables get values from elsewhere."""

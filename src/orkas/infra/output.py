@@ -81,7 +81,7 @@ class Output:
     @property
     def complete(self) -> bool:
         """Everything can still be read: in memory, or in the file."""
-        return not self.clipped or (self.file is not None and self.kept == self.total)
+        return not self.clipped or (self.file is not None and not self.trouble and self.kept == self.total)
 
     def head(self) -> bytes:
         """The beginning, not ending within a character; everything when nothing was clipped."""

@@ -226,4 +226,6 @@ def _regular(mode: int, name: str) -> None:
         return
     if st.S_ISDIR(mode):
         raise ToolFailed(f"{shown(name)} is a folder; use list_files to see what is in it")
+    if st.S_ISLNK(mode):
+        raise said(OSError(errno.ELOOP, ""), name)
     raise ToolFailed(f"{shown(name)} is a {kind_of(mode)}, not a regular file; it cannot be opened")

@@ -135,6 +135,8 @@ async def run(
     Raises:
         ToolFailed: the command could not be started.
     """
+    if abort.fired:
+        return Ended(None, 0.0, stopped=True)
     began = time.monotonic()
     child = _Child(start)
     reader = _Reader(child.pipe, output)

@@ -47,6 +47,12 @@ class ListFiles:
 
 def _list(given: ListFilesInput, context: ToolContext) -> ToolResult:
     place = Place(context.cwd, given.path)
+    if place.parts:
+        with place.parent() as folder:
+            stat = folder.stat(place.parts[-1])
+            if not st.S_ISDIR(stat.st_mode):
+                entry = Entry(place.name, stat, folder)
+                return ToolResult(_lines([(entry, _target(entry))], full=True, notes=[]))
     glob = Glob(given.pattern) if given.pattern else None
     walk = Walk(context.abort) if glob else Walk(context.abort, depth=given.depth)
     entries, notes = _collect(walk, place, glob)

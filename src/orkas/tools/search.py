@@ -59,9 +59,12 @@ class SearchFiles:
     )
     parameters = schema_of(SearchFilesInput)
 
+    def __init__(self, max_seconds: float = MAX_SECONDS) -> None:
+        self._max_seconds = max_seconds
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, SearchFilesInput)
-        return await asyncio.to_thread(lambda: _Search(given, context).run())
+        return await asyncio.to_thread(lambda: _Search(given, context, self._max_seconds).run())
 
 
 class _Finder(Protocol):
@@ -124,10 +127,11 @@ class _Apart:
 
 
 class _Search:
-    def __init__(self, given: SearchFilesInput, context: ToolContext) -> None:
+    def __init__(self, given: SearchFilesInput, context: ToolContext, max_seconds: float) -> None:
         self._given = given
         self._context = context
-        self._over = time.monotonic() + MAX_SECONDS
+        self._max_seconds = max_seconds
+        self._over = time.monotonic() + max_seconds
         self._glob = Glob(given.glob) if given.glob else None
         self._place = Place(context.cwd, given.path, also=context.files)
         self._walk = Walk(context.abort, Ignore())
@@ -242,7 +246,7 @@ class _Search:
 
     def _stopped_late(self) -> None:
         self._notes.append(
-            f"stopped after {MAX_SECONDS:g} s in {_count(self._searched, 'file')}: the rest was not searched;"
+            f"stopped after {self._max_seconds:g} s in {_count(self._searched, 'file')}: the rest was not searched;"
             " narrow path or glob, or simplify the pattern"
         )
 

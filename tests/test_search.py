@@ -1,0 +1,181 @@
+"""Searching: through the tool, on real trees."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orkas.harness.tool import ToolContext, ToolResult
+from orkas.infra.abort import Abort, Aborted
+from orkas.infra.errors import ToolFailed
+from orkas.tools.matcher import compile_pattern, matches
+from orkas.tools.search import SearchFiles
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORKAS_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+async def search(cwd: Path, pattern: str, **arguments: Any) -> list[str]:
+    result = await SearchFiles().run({"pattern": pattern, **arguments}, ToolContext(cwd=cwd))
+    assert isinstance(result, ToolResult)
+    return result.text.split("\n")
+
+
+def fill(cwd: Path, files: dict[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = cwd / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+async def test_each_matching_line_has_its_place(tmp_path: Path) -> None:
+    fill(tmp_path, {"b.py": "x = 1\r\ny = foo(x)\r\n", "a/c.py": "foo\nbar\nfoo bar"})
+    assert await search(tmp_path, "foo") == ["a/c.py:1: foo", "a/c.py:3: foo bar", "b.py:2: y = foo(x)"]
+    assert await search(tmp_path, r"foo\(\w\)$") == ["b.py:2: y = foo(x)"]
+    assert await search(tmp_path, "foo", path="a") == ["a/c.py:1: foo", "a/c.py:3: foo bar"]
+    assert await search(tmp_path, "bar", path="a/c.py") == ["a/c.py:2: bar", "a/c.py:3: foo bar"]
+    assert await search(tmp_path, "foo", glob="b.*") == ["b.py:2: y = foo(x)"]
+    assert await search(tmp_path, "nothing") == ["[no match in 2 files]"]
+
+
+async def test_case_counts_only_with_a_capital_letter(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": "Foo\nfoo\nÉtÉ 世界\n"})
+    assert len(await search(tmp_path, "foo")) == 2
+    assert await search(tmp_path, "Foo") == ["a:1: Foo"]
+    assert await search(tmp_path, r"\Sté") == ["a:3: ÉtÉ 世界"]
+    assert await search(tmp_path, "世界") == ["a:3: ÉtÉ 世界"]
+
+
+async def test_an_invalid_expression_is_searched_as_text(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": "call f(x[\n"})
+    lines = await search(tmp_path, "f(x[")
+    assert lines[0] == "a:1: call f(x["
+    assert "searched as plain text" in lines[1]
+
+
+async def test_ignored_files_are_left_out_and_counted(tmp_path: Path) -> None:
+    fill(
+        tmp_path,
+        {
+            ".gitignore": "*.log\nbuild/\n/top.txt\n!keep.log\n",
+            "a.log": "hit", "keep.log": "hit", "build/x.txt": "hit", "top.txt": "hit", "sub/top.txt": "hit",
+            "sub/.gitignore": "secret*\n!a.log\n", "sub/secret.txt": "hit", "sub/a.log": "hit", "secret.txt": "hit",
+            ".git/config": "hit",
+        },
+    )  # fmt: skip
+    lines = await search(tmp_path, "hit")
+    assert lines[:-1] == ["keep.log:1: hit", "secret.txt:1: hit", "sub/a.log:1: hit", "sub/top.txt:1: hit"]
+    assert lines[-1] == "[left out: 4 ignored by .gitignore]"
+    assert (await search(tmp_path, "hit", path="sub"))[:-1] == ["sub/a.log:1: hit", "sub/top.txt:1: hit"]
+    assert await search(tmp_path, "hit", path="build") == ["build/x.txt:1: hit"]
+    assert await search(tmp_path, "hit", path="build/x.txt") == ["build/x.txt:1: hit"]
+
+
+async def test_binary_files_pipes_and_links_are_left_out_and_counted(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": "hit\n", "b": b"hit\0hit"})
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/etc")
+    async with asyncio.timeout(2):
+        lines = await search(tmp_path, "hit")
+    assert lines == ["a:1: hit", "[left out: 1 binary, 2 links, pipes or devices]"]
+
+
+async def test_names(tmp_path: Path) -> None:
+    fill(tmp_path, {f"src/mod_{n}.py": "" for n in range(150)} | {"README.md": ""})
+    assert await search(tmp_path, "readme", names_only=True) == ["README.md"]
+    assert await search(tmp_path, r"mod_14\d\.py$", names_only=True) == [f"src/mod_14{n}.py" for n in range(10)]
+    assert await search(tmp_path, "^src/", names_only=True, glob="*_1.py") == ["src/mod_1.py"]
+
+
+async def test_many_and_long_matches_are_bounded_and_said(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": "hit\n" * 5_000, "b": "x" * 3_000_000 + "needle" + "y" * 3_000_000})
+    lines = await search(tmp_path, "hit")
+    assert len(lines) == 201
+    assert "only the first 200" in lines[-1]
+    (line,) = await search(tmp_path, "needle")
+    assert "needle" in line
+    assert len(line) < 300
+
+
+async def test_encodings(tmp_path: Path) -> None:
+    fill(
+        tmp_path,
+        {
+            "bom": b"\xef\xbb\xbfhit one\n", "u16": "é hit\n".encode("utf-16"), "gbk": "你好，世界 hit\n".encode("gbk"),
+            "latin": "é hit\n".encode("latin-1"), "cut": b"hit \xff\n",
+        },
+    )  # fmt: skip
+    lines = await search(tmp_path, "hit")
+    assert lines == ["bom:1: hit one", "cut:1: hit ÿ", "gbk:1: 你好，世界 hit", "latin:1: é hit", "u16:1: é hit"]
+    assert await search(tmp_path, "^hit one") == ["bom:1: hit one"]
+    assert await search(tmp_path, "世界") == ["gbk:1: 你好，世界 hit"]
+
+
+async def test_lines_are_counted_across_the_pieces_of_a_large_file(tmp_path: Path) -> None:
+    line = "é" * 50 + "\n"
+    fill(tmp_path, {"a": line * 120_000 + "the needle\n" + line * 10})
+    assert await search(tmp_path, "needle") == ["a:120001: the needle"]
+    assert await search(tmp_path, "needle$") == ["a:120001: the needle"]
+
+
+async def test_an_unlucky_expression_neither_hangs_the_turn_nor_the_loop(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": "a" * 40 + "!\n"})
+    abort = Abort()
+    context = ToolContext(cwd=tmp_path, abort=abort)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.02)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    searching = asyncio.create_task(SearchFiles().run({"pattern": "(a|aa)+$"}, context))
+    await asyncio.sleep(0.5)
+    assert not searching.done()
+    began = time.monotonic()
+    abort.fire()
+    with pytest.raises((Aborted, ToolFailed)):
+        await searching
+    assert time.monotonic() - began < 1
+    ticking.cancel()
+    assert ticks > 10
+
+
+async def test_the_time_is_bounded(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": "hit\n", "b": "a" * 40 + "!\n"})
+    began = time.monotonic()
+    result = await SearchFiles(max_seconds=1).run({"pattern": "hit|(a|aa)+$"}, ToolContext(cwd=tmp_path))
+    assert time.monotonic() - began < 2
+    lines = result.text.split("\n")
+    assert lines[0] == "a:1: hit"
+    assert "stopped after 1 s" in lines[-1]
+
+
+async def test_hostile_names_and_lines_stay_on_their_line(tmp_path: Path) -> None:
+    fill(tmp_path, {"a\nb": "hit \x1b[2J\x07\n"})
+    (line,) = await search(tmp_path, "hit")
+    assert line == "a\\x0ab:1: hit \\x1b[2J\\x07"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.text("ab c", max_size=5), max_size=8),
+    st.sampled_from(["a", "a+b", "^a", "b$", "a|c", "[ab]c", "^$", r"\Aa"]),
+)
+def test_matches_are_those_of_each_line(lines: list[str], pattern: str) -> None:
+    compiled = compile_pattern(pattern, ignore_case=False)
+    expected = [(i, line) for i, line in enumerate(lines) if compiled.search(line)] if lines else []
+    if lines:
+        assert matches(compiled, "\n".join(lines), 100) == expected
+        assert matches(compiled, "\r\n".join(lines), 100) == expected
