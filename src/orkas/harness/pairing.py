@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from orkas.infra.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage, calls_of
 
 __all__ = [
-    "INTERRUPTED", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired", "is_tool_image",
+    "INTERRUPTED", "Check", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired", "is_tool_image",
     "open_calls", "repair",
 ]  # fmt: skip
 
@@ -42,37 +42,77 @@ class Repaired:
 
 
 def is_paired(messages: Sequence[Message]) -> bool:
-    """True exactly when ``repair`` would change nothing. Runs before each request, so it is kept fast."""
-    ids: list[str | None] = []  # the ids of all calls so far
-    first = count = answered = 0  # where the ids of the newest group begin; how many ids, how many with a result
-    rank = -1  # place of the newest picture of that group
-    spoken = False  # the user has spoken since the group
-    for m in messages:
-        kind = type(m)
-        if kind is ToolMessage:
-            if answered == count or m.tool_call_id != ids[answered]:  # type: ignore[union-attr]
-                return False
-            answered += 1
-            continue
-        if answered != count:
+    """True exactly when ``repair`` would change nothing."""
+    return Check().holds(messages)
+
+
+class Check:
+    """``is_paired`` for a history that grows: what held before is not walked again, so that it may run before each
+    request. A history that does not continue the last one that held is walked whole.
+    """
+
+    __slots__ = ("_count", "_first", "_ids", "_known", "_last", "_length", "_rank", "_spoken")
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def holds(self, messages: Sequence[Message]) -> bool:
+        """Whether ``messages`` are paired."""
+        n = self._length
+        if n > len(messages) or (n and messages[n - 1] is not self._last):
+            self._forget()
+        if not self._walk(messages):
+            self._forget()
             return False
-        if kind is AssistantMessage:
-            first = count
-            for block in m.content:
-                if type(block) is ToolCall:
-                    ids.append(block.id)
-                    count += 1
-            if count != first:
-                rank = -1
-                spoken = False
-        elif m.origin != "tool_image" or m.tool_call_id not in ids[first:]:  # type: ignore[union-attr]
-            spoken = True
-        else:
-            place = ids.index(m.tool_call_id, first)  # type: ignore[union-attr]
-            if spoken or place < rank:
+        self._length = len(messages)
+        self._last = messages[-1] if messages else None
+        return True
+
+    def _forget(self) -> None:
+        self._length = 0
+        self._last: Message | None = None
+        self._ids: list[str | None] = []  # the ids of all calls so far
+        self._known: set[str | None] = {""}  # the same as a set; an empty id is no id
+        self._first = self._count = 0  # where the ids of the newest group begin; how many there are
+        self._rank = -1  # place of the newest picture of that group
+        self._spoken = False  # the user has spoken since the group
+
+    def _walk(self, messages: Sequence[Message]) -> bool:
+        """Go over what is new. Local names: this is the one loop that sees each message of a long session."""
+        ids, known = self._ids, self._known
+        first, count, rank, spoken = self._first, self._count, self._rank, self._spoken
+        answered = count
+        for m in messages[self._length :] if self._length else messages:
+            kind = type(m)
+            if kind is ToolMessage:
+                if answered == count or m.tool_call_id != ids[answered]:
+                    return False
+                answered += 1
+                continue
+            if answered != count:
                 return False
-            rank = place
-    return answered == count and len(set(ids)) == count and "" not in ids
+            if kind is AssistantMessage:
+                start = count
+                for block in m.content:
+                    if type(block) is ToolCall:
+                        if block.id in known:
+                            return False
+                        known.add(block.id)
+                        ids.append(block.id)
+                        count += 1
+                if count != start:
+                    first, rank, spoken = start, -1, False
+                else:
+                    first = count
+            elif not m.origin or m.origin != "tool_image" or m.tool_call_id not in ids[first:]:  # type: ignore[union-attr]
+                spoken = True
+            else:
+                place = ids.index(m.tool_call_id, first)  # type: ignore[union-attr]
+                if spoken or place < rank:
+                    return False
+                rank = place
+        self._first, self._count, self._rank, self._spoken = first, count, rank, spoken
+        return answered == count
 
 
 def is_tool_image(message: Message) -> bool:

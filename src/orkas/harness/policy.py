@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from orkas.harness.danger import Judge
 from orkas.harness.tool import ToolContext
 
 __all__ = ["Mode", "Policy", "Verdict", "check_command"]
@@ -38,6 +37,8 @@ def check_command(command: str) -> Verdict:
 
     ``deny``: the block list. ``ask``: what it does cannot be told from the text, or reaches beyond the working folder.
     """
+    from orkas.harness.danger import Judge  # the grammar is loaded with the first command, not with the package
+
     judge = Judge()
     judge.text(command)
     denied = [reason for level, reason in judge.findings if level == "deny"]

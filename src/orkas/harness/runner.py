@@ -83,6 +83,7 @@ class Turn:
     tools: dict[str, ToolCount] = field(default_factory=dict)
     running: str | None = None
     """Id of the call that runs now."""
+    _paired: pairing.Check = field(default_factory=pairing.Check)
     _unusable: int = 0
     _called: set[bytes] = field(default_factory=set)
     _answer_now: bool = False
@@ -164,7 +165,7 @@ class Turn:
     def _params(self) -> CompletionParams:
         setup = self.setup
         messages = setup.session.messages
-        if not pairing.is_paired(messages):
+        if not self._paired.holds(messages):
             messages = list(pairing.repair(messages).messages)
         return CompletionParams(
             model=setup.model,

@@ -50,7 +50,7 @@ class Http:
         self.limits = limits or Limits()
         self._ca_file = ca_file
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
-        weakref.finalize(self, _forget_closed, self._sessions)
+        weakref.finalize(self, _forget, self._sessions)
         self._tls: ssl.SSLContext | None = None
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> _Opening:
@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     _Opening: TypeAlias = AbstractAsyncContextManager["Answer"]
+    _Pools: TypeAlias = dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]
 
 
 class Answer:
@@ -275,15 +276,24 @@ def _is_connect_timeout(error: BaseException) -> bool:
     return isinstance(error, aiohttp.ServerTimeoutError)
 
 
-def _forget_closed(sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]) -> None:
+def _forget_closed(sessions: _Pools) -> None:
     """Let go of the pools whose event loop is closed: their sockets closed with it, nothing is awaited."""
     for loop in [x for x in sessions if x.is_closed()]:
-        session = sessions.pop(loop)
-        connector: Any = session.connector
-        session.detach()
-        if connector is not None:  # on a closed loop this is done in one step
-            with suppress(StopIteration, RuntimeError):
-                next(connector.close().__await__())
+        _drop(sessions.pop(loop))
+
+
+def _forget(sessions: _Pools) -> None:
+    """Let go of all pools: their owner is gone without ``aclose``, which is allowed."""
+    while sessions:
+        _drop(sessions.popitem()[1])
+
+
+def _drop(session: aiohttp.ClientSession) -> None:
+    connector: Any = session.connector
+    session.detach()
+    if connector is not None:  # its first step closes the sockets; the rest only waits for them
+        with suppress(StopIteration, RuntimeError):
+            next(connector.close().__await__())
 
 
 def _host(url: str) -> str:
