@@ -11,7 +11,7 @@ import os
 import sys
 import weakref
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ class Http:
         weakref.finalize(self, _forget_closed, self._sessions)
         self._tls: ssl.SSLContext | None = None
 
-    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> _Opening:
+    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[Answer]:
         """``async with http.post(…) as answer``. The connection is given back or closed on every way out.
 
         Raises:
@@ -61,7 +61,7 @@ class Http:
         """
         return self._open("POST", url, headers, body)
 
-    def get(self, url: str, headers: Mapping[str, str]) -> _Opening:
+    def get(self, url: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Answer]:
         """As ``post``, without a body."""
         return self._open("GET", url, headers, None)
 
@@ -129,17 +129,13 @@ class Http:
         return self._tls
 
 
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-    from typing import TypeAlias
-
-    _Opening: TypeAlias = AbstractAsyncContextManager["Answer"]
-
-
 class Answer:
     """An answer under way. Read it from one task."""
 
-    __slots__ = ("_begun", "_content", "_host", "_last", "_limits", "_loop", "_response", "_timer", "_waiting", "headers", "status")
+    __slots__ = (
+        "_begun", "_content", "_host", "_last", "_limits", "_loop", "_response", "_timer", "_waiting",
+        "headers", "status",
+    )  # fmt: skip
 
     def __init__(self, response: aiohttp.ClientResponse, limits: Limits, host: str) -> None:
         self.status: int = response.status

@@ -103,7 +103,8 @@ _LIMITED = re.compile(
     r"please wait before trying"
 )
 _LIMITED_WORDS = re.compile(
-    r"too many requests|please wait before trying|rate[ -]limit(?:ed| reached| exceeded|s? hit)|exceeded (?:your|the) rate limit"
+    r"too many requests|please wait before trying|rate[ -]limit(?:ed| reached| exceeded|s? hit)|"
+    r"exceeded (?:your|the) rate limit"
 )
 _BUSY = re.compile(
     r"overloaded|capacity|high demand|server_is_overloaded|service_unavailable|unavailable|"

@@ -111,7 +111,6 @@ class ChatReader:
         self._text: list[str] = []
         self._held = ""  # half of a surrogate pair whose other half is in the next delta
         self._thinking: list[str] = []
-        self._field = ""
         self._details: list[dict[str, Any]] = []
         self._refusal: list[str] = []
         self._calls = Calls()
@@ -215,7 +214,6 @@ class ChatReader:
                 if isinstance(item, dict) and isinstance(text := item.get("text"), str):
                     self._say(text, parts)
                 elif isinstance(item, dict) and "thinking" in item:
-                    self._field = "parts"
                     self._muse(_thinking_text(item["thinking"]), parts)
         else:
             self._say(content, parts)
@@ -238,8 +236,6 @@ class ChatReader:
 
     def _think(self, delta: _Delta, parts: list[Part]) -> None:
         plain = delta.reasoning_content or delta.reasoning or ""
-        if plain:
-            self._field = "reasoning_content" if delta.reasoning_content else "reasoning"
         for detail in delta.reasoning_details or ():
             self._detail(detail)
             if not plain:
@@ -325,12 +321,12 @@ class ChatReader:
         )
 
     def _thoughts(self) -> list[Block]:
-        """Reasoning as blocks, each knowing in which form it goes back."""
+        """Reasoning as blocks; items with a form of their own know how they go back."""
         plain = "".join(self._thinking)
         shown = "".join(_shown(d) for d in self._details)
         blocks: list[Block] = []
         if plain and plain != shown:
-            blocks.append(Thinking(text=plain, vendor={"field": self._field or "reasoning"}))
+            blocks.append(Thinking(text=plain))
         blocks.extend(_block(d, hidden=plain != shown) for d in self._details)
         return blocks
 
