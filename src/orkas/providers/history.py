@@ -18,7 +18,6 @@ __all__ = ["History", "ToolBytes", "Writer"]
 _RUNNING = 8
 """Conversations whose beginning is kept at the same time (a main one and its helpers)."""
 
-
 _PIECES = 64
 """Pieces that are joined with each request before they are made one: a join copies them all."""
 
@@ -81,8 +80,12 @@ class History:
         messages = list(params.messages)
         key = f"{params.model}|{images}"
         running = self._find(key, messages) or self._start(key, make(), images)
-        for message in messages[len(running.messages) :]:
-            running.writer.add(message)
+        try:
+            for message in messages[len(running.messages) :]:
+                running.writer.add(message)
+        except BaseException:  # half a message may be written: nothing may be built on that
+            self._running[key].remove(running)
+            raise
         running.messages = messages
         self._kept[key].prune(messages)
         return running.writer.finish()
@@ -111,7 +114,6 @@ class History:
         rows.insert(0, row)
         del rows[_RUNNING:]
         return row
-
 
 
 class ToolBytes:
