@@ -569,3 +569,45 @@ def test_openai_types_accept_the_request() -> None:
         )
         assert set(body) <= known
         strictly(body, sdk.CompletionCreateParamsStreaming)
+
+
+# ------------------------------------------------------------------ the end of a stream
+
+
+def chunk(**delta: Any) -> bytes:
+    return b"data: " + json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode() + b"\n\n"
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_what_follows_an_error_is_not_read_and_what_came_before_is(size: int) -> None:
+    fault = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "a"}}
+    late = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "b"}}
+    line = b"data: %b\n\n"
+    for reader, body in (
+        (chat().reader(model="openai/m"), chunk(content="a") + line % json.dumps(fault).encode() + chunk(content="b")),
+        (anthropic().reader(model="a/m"), b"".join(line % json.dumps(e).encode() for e in (start, fault, late))),
+    ):
+        parts = [p for i in range(0, len(body), size) for p in reader.feed(body[i : i + size])]
+        assert [p.text for p in parts] == ["a"]
+        assert reader.done
+        with pytest.raises(ProviderError) as caught:
+            reader.close()
+        assert caught.value.class_ == "overloaded"
+        assert text_of(reader.partial()) == "a"
+
+
+def test_pairs_split_over_deltas_are_joined_in_thinking_too() -> None:
+    reader = chat().reader(model="openai/m")
+    body = chunk(reasoning="x\ud83c") + chunk(reasoning="\udf78y") + chunk(content="\ud83c") + chunk(content="z")
+    parts = reader.feed(body + b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n')
+    assert reader.close().content == [Thinking(text="x\U0001f378y"), Text(text="\ufffdz")]
+    assert "".join(p.text for p in parts) == "x\U0001f378y\ufffdz"
+
+
+def test_an_empty_finish_reason_is_no_end() -> None:
+    reader = chat().reader(model="openai/m")
+    reader.feed(b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":""}]}\n\n')
+    with pytest.raises(ProviderError) as caught:
+        reader.close()
+    assert caught.value.class_ == "connection"

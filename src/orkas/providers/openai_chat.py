@@ -14,13 +14,14 @@ from orkas.infra.messages import (
     StopReason,
     Text,
     Thinking,
+    encode,
     new_id,
     now,
     scrub,
     well_formed,
-)
+)  # fmt: skip
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.body import Body
+from orkas.providers.body import Body, whole_pairs
 from orkas.providers.calls import Calls, settle
 from orkas.providers.chat_request import ChatRequests
 from orkas.providers.chat_wire import Choice, Chunk, Delta, Function, decode, decode_all, tolerant, usage_of
@@ -65,6 +66,7 @@ class ChatReader:
         self._body = Body()
         self._text: list[str] = []
         self._held = ""  # half of a surrogate pair whose other half is in the next delta
+        self._held_thought = ""
         self._thinking: list[str] = []
         self._details: list[dict[str, Any]] = []
         self._refusal: list[str] = []
@@ -145,7 +147,7 @@ class ChatReader:
                         self._refusal.append(delta.refusal)
                     if delta.extra_content is not None:
                         self._extra = delta.extra_content
-                if choice.finish_reason is not None:
+                if choice.finish_reason:  # an empty one, in every chunk of some servers, says nothing
                     self._finish = choice.finish_reason
                 if choice.usage is not None:
                     self._usage = choice.usage
@@ -154,7 +156,8 @@ class ChatReader:
             if chunk.x_groq is not None and isinstance(usage := chunk.x_groq.get("usage"), dict):
                 self._usage = usage
             if chunk.error is not None:
-                self._fail(msgspec.json.encode({"error": chunk.error}))
+                self._fail(encode({"error": chunk.error}))
+                return
 
     def _is_ours(self, choice: Choice) -> bool:
         """Of several choices the first that came is read, the others are not."""
@@ -174,18 +177,14 @@ class ChatReader:
             self._say(content, parts)
 
     def _say(self, text: str, parts: list[Part]) -> None:
-        text = self._held + text
-        self._held = ""
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            text, self._held = text[:-1], text[-1]
+        text, self._held = whole_pairs(self._held + text)
         if text:
-            text = well_formed(text)
             self._text.append(text)
             parts.append(TextPart(text))
 
     def _muse(self, text: str, parts: list[Part]) -> None:
+        text, self._held_thought = whole_pairs(self._held_thought + text)
         if text:
-            text = well_formed(text)
             self._thinking.append(text)
             parts.append(ThinkingPart(text))
 
@@ -245,7 +244,7 @@ class ChatReader:
 
     def close(self) -> AssistantMessage:
         if self._finish in _FAULTS and self._error is None:
-            self._fail(msgspec.json.encode({"error": {"type": _FAULTS[self._finish], "message": self._finish}}))
+            self._fail(encode({"error": {"type": _FAULTS[self._finish], "message": self._finish}}))
         if self._error is not None:
             raise self._error
         if self._finish is None and not self.done:
@@ -277,7 +276,7 @@ class ChatReader:
 
     def _thoughts(self) -> list[Block]:
         """Reasoning as blocks; items with a form of their own know how they go back."""
-        plain = "".join(self._thinking)
+        plain = well_formed("".join(self._thinking) + self._held_thought)
         shown = "".join(_shown(d) for d in self._details)
         blocks: list[Block] = []
         if plain and plain != shown:
