@@ -17,17 +17,8 @@ import msgspec
 from orkas.infra.messages import AssistantMessage, Message
 
 __all__ = [
-    "Completion",
-    "CompletionParams",
-    "Dialect",
-    "LLMProvider",
-    "ModelInfo",
-    "Part",
-    "Reader",
-    "Request",
-    "TextPart",
-    "ThinkingPart",
-    "ToolDef",
+    "CompletionParams", "Completion", "Dialect", "LLMProvider", "ModelInfo", "Part", "Reader", "Request", "TextPart",
+    "ThinkingPart", "ToolDef",
 ]  # fmt: skip
 
 ThinkingLevel: TypeAlias = Literal["off", "low", "medium", "high"]
