@@ -316,7 +316,7 @@ async def test_a_missing_key_is_told_before_anything_is_sent() -> None:
         with pytest.raises(ProviderError) as caught:
             await asked.complete(CompletionParams(model=model, messages=[user_message("hi")]))
         assert caught.value.class_ == "auth"
-        assert "OPENAI_API_KEY" in caught.value.hint
+        assert "OPENAI_API_KEY" in caught.value.message
         status = await asked.validate_auth()
         assert status.ok is False
 

@@ -95,8 +95,11 @@ def test_anthropic_request() -> None:
     results = body["messages"][2]["content"]
     assert [b["type"] for b in results] == ["tool_result", "tool_result", "text"]
     assert results[1] == {
-        "type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": "(no output)"}], "is_error": True,
-    }  # fmt: skip
+        "type": "tool_result",
+        "tool_use_id": "b",
+        "content": [{"type": "text", "text": "(no output)"}],
+        "is_error": True,
+    }
 
 
 def test_chat_request() -> None:
@@ -277,7 +280,7 @@ values = st.dictionaries(texts, texts | st.integers() | st.lists(texts, max_size
 stamps = st.sampled_from([("anthropic/m", "anthropic_messages"), ("openai/m", "openai_chat"), ("", "")])
 thoughts = st.builds(
     Thinking, text=texts, signature=st.sampled_from([None, "sig"]), redacted=st.sampled_from([None, None, "blob"]),
-    vendor=st.sampled_from([None, {"field": "reasoning"}, {"reasoning_detail": {"type": "reasoning.text"}}]),
+    vendor=st.sampled_from([None, {"other": 1}, {"reasoning_detail": {"type": "reasoning.text"}}]),
 )  # fmt: skip
 opaque = st.just(
     Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "w", "input": {}})
@@ -494,7 +497,10 @@ def test_a_reply_cut_at_its_limit_never_runs_its_last_call(arguments: str) -> No
         ([(0, None, "get", '{"a"'), (0, None, "get", ":1}"), (0, None, "get", "")], [{"a": 1}]),
         ([(0, "x", "get", '{"a":1}'), (0, "y", "get", '{"a":2}')], [{"a": 1}, {"a": 2}]),
         ([(None, None, "get", '{"a"'), (None, None, None, ":1}")], [{"a": 1}]),
-        ([(None, "x", "get", '{"a"'), (None, "y", "get", '{"b"'), (None, "x", None, ":1}"), (None, "y", None, ":2}")], [{"a": 1}, {"b": 2}]),
+        (
+            [(None, "x", "f", '{"a"'), (None, "y", "f", '{"b"'), (None, "x", None, ":1}"), (None, "y", None, ":2}")],
+            [{"a": 1}, {"b": 2}],
+        ),
         ([(1, "y", "get", '{"a":2}'), (0, "x", "get", '{"a":1}')], [{"a": 1}, {"a": 2}]),
         ([(0, "x", "get", {"a": 1})], [{"a": 1}]),
         ([(0, "x", "get", '{"a":1}{"a":2}')], [None]),
@@ -534,7 +540,7 @@ def strictly(value: Any, shape: Any) -> None:
 def rich_history() -> list[Message]:
     return [
         user_message("look", [Image(media_type="image/png", data=PNG)]),
-        said(Thinking(text="hm", signature="s"), Text(text="ok"), call("a", a=1), call("b"), model=f"anthropic/{CLAUDE}"),
+        said(Thinking(text="h", signature="s"), Text(text="k"), call("a"), call("b"), model=f"anthropic/{CLAUDE}"),
         tool_result("a", "1"), tool_result("b", "", is_error=True), user_message("and?"),
         said(Text(text="done")), user_message("bye"),
     ]  # fmt: skip
@@ -563,3 +569,45 @@ def test_openai_types_accept_the_request() -> None:
         )
         assert set(body) <= known
         strictly(body, sdk.CompletionCreateParamsStreaming)
+
+
+# ------------------------------------------------------------------ the end of a stream
+
+
+def chunk(**delta: Any) -> bytes:
+    return b"data: " + json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode() + b"\n\n"
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_what_follows_an_error_is_not_read_and_what_came_before_is(size: int) -> None:
+    fault = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "a"}}
+    late = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "b"}}
+    line = b"data: %b\n\n"
+    for reader, body in (
+        (chat().reader(model="openai/m"), chunk(content="a") + line % json.dumps(fault).encode() + chunk(content="b")),
+        (anthropic().reader(model="a/m"), b"".join(line % json.dumps(e).encode() for e in (start, fault, late))),
+    ):
+        parts = [p for i in range(0, len(body), size) for p in reader.feed(body[i : i + size])]
+        assert [p.text for p in parts] == ["a"]
+        assert reader.done
+        with pytest.raises(ProviderError) as caught:
+            reader.close()
+        assert caught.value.class_ == "overloaded"
+        assert text_of(reader.partial()) == "a"
+
+
+def test_pairs_split_over_deltas_are_joined_in_thinking_too() -> None:
+    reader = chat().reader(model="openai/m")
+    body = chunk(reasoning="x\ud83c") + chunk(reasoning="\udf78y") + chunk(content="\ud83c") + chunk(content="z")
+    parts = reader.feed(body + b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n')
+    assert reader.close().content == [Thinking(text="x\U0001f378y"), Text(text="\ufffdz")]
+    assert "".join(p.text for p in parts) == "x\U0001f378y\ufffdz"
+
+
+def test_an_empty_finish_reason_is_no_end() -> None:
+    reader = chat().reader(model="openai/m")
+    reader.feed(b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":""}]}\n\n')
+    with pytest.raises(ProviderError) as caught:
+        reader.close()
+    assert caught.value.class_ == "connection"

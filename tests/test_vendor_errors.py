@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from orkas.providers.errors import classify, mask, retry_after
+from orkas.providers.errors import classify, mask
+from orkas.providers.waits import retry_after
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 BODIES = sorted(SHARED.glob("errors/*.json"))

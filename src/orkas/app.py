@@ -114,9 +114,7 @@ class Agent:
         Raises:
             UsageError: a turn is already running, or an image cannot be used. Nothing was sent or stored.
         """
-        from orkas.harness.images import load_image
-
-        message = user_message(prompt, [self.session.store_image(load_image(i)) for i in images])
+        message = user_message(prompt, [_loaded(i) for i in images])
         abort = self._begin()
         try:
             turn = Turn(await self._setup(abort))
@@ -206,6 +204,12 @@ class Agent:
             max_output=self._max_output,
             max_rounds=self._max_rounds,
         )
+
+
+def _loaded(image: Image | str | os.PathLike[str]) -> Image:
+    from orkas.harness.images import load_image
+
+    return load_image(image)
 
 
 def _folder(cwd: str | os.PathLike[str] | None) -> Path:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 from msgspec.structs import replace
 
 from orkas.harness.attachments import Attachments
@@ -30,21 +30,19 @@ _LONG_TEXT = 1_000_000
 """Characters of one spoken text that a record holds; a longer one (half a megabyte of tokens) is previewed too."""
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(msgspec.Struct, eq=False):
     call: ToolCall
     given: str
     """The id the caller knows it by."""
     open: bool = True
 
 
-@dataclass(slots=True)
-class Round:
+class Round(msgspec.Struct, eq=False):
     """The newest group of calls, and the ids that are taken."""
 
-    calls: list[_Call] = field(default_factory=list)
-    call_ids: set[str] = field(default_factory=set)
-    record_ids: set[str] = field(default_factory=set)
+    calls: list[_Call] = msgspec.field(default_factory=list)
+    call_ids: set[str] = msgspec.field(default_factory=set)
+    record_ids: set[str] = msgspec.field(default_factory=set)
 
     @classmethod
     def after(cls, messages: Sequence[Message]) -> Round:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 from msgspec.structs import replace
 
 from orkas.infra.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage, calls_of
@@ -22,8 +22,7 @@ __all__ = [
 INTERRUPTED = "interrupted: this call did not finish and its result is lost; it may or may not have had an effect"
 
 
-@dataclass(slots=True)
-class Repaired:
+class Repaired(msgspec.Struct, eq=False):
     """What ``repair`` made of a history. ``messages`` holds the very objects given wherever nothing had to change."""
 
     messages: list[Message]
@@ -195,8 +194,7 @@ def repair(messages: Sequence[Message]) -> Repaired:
     return _Composer(messages, groups, renamed).compose()
 
 
-@dataclass(slots=True)
-class _Slot:
+class _Slot(msgspec.Struct, eq=False):
     """One call, and the index of the message that answers it."""
 
     call: ToolCall
@@ -205,14 +203,13 @@ class _Slot:
     result: int | None = None
 
 
-@dataclass(slots=True)
-class _Pool:
+class _Pool(msgspec.Struct, eq=False):
     """Calls of one turn that share an id, and the results that name it."""
 
     turn: int
-    slots: list[_Slot] = field(default_factory=list)
-    results: list[int] = field(default_factory=list)
-    early: list[int] = field(default_factory=list)
+    slots: list[_Slot] = msgspec.field(default_factory=list)
+    results: list[int] = msgspec.field(default_factory=list)
+    early: list[int] = msgspec.field(default_factory=list)
     """Results that stand directly before the message that calls."""
 
     def settle(self, messages: Sequence[Message]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -29,22 +28,20 @@ _MOST_JOINS = 8
 """How many starts are tried within one stretch of bad lines."""
 
 
-@dataclass(slots=True)
-class Record:
+class Record(msgspec.Struct, eq=False):
     """One record: its bytes as one line, and the message it holds. No message: a record of another type."""
 
     raw: bytes
     message: Message | None
 
 
-@dataclass(slots=True)
-class Recovered:
+class Recovered(msgspec.Struct, eq=False):
     """What was found in a session file."""
 
-    messages: list[Message] = field(default_factory=list)
+    messages: list[Message] = msgspec.field(default_factory=list)
     """In the order of the lines; not yet paired."""
-    header: dict[str, Any] = field(default_factory=dict)
-    damaged: list[int] = field(default_factory=list)
+    header: dict[str, Any] = msgspec.field(default_factory=dict)
+    damaged: list[int] = msgspec.field(default_factory=list)
     """Lines that could not be read as they stand."""
     lost: int = 0
     """How many of the damaged lines gave no record."""
@@ -141,8 +138,7 @@ def _admit(record: Record, found: Recovered, records: list[Record], seen: set[st
     records.append(record)
 
 
-@dataclass(slots=True)
-class _Read:
+class _Read(msgspec.Struct, eq=False):
     """One or more physical lines and what they gave."""
 
     records: list[Record]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -40,14 +39,13 @@ _canonical = msgspec.json.Encoder(order="sorted").encode
 MAX_ROUNDS = 100
 """Model calls a turn may make by default."""
 MAX_UNUSABLE = 3
-"""Rounds in a row in which no call had usable arguments before the turn is ended."""
+"""Rounds in a row in which no call could be run at all before the turn is ended."""
 
 STOPPED = "Interrupted: the user stopped the run while this tool was running. Check what it did before repeating."
 NOT_STARTED = "Interrupted: the run was stopped before this tool was started. It did nothing."
 
 
-@dataclass(slots=True)
-class Setup:
+class Setup(msgspec.Struct, eq=False):
     """What a turn stands on, wired by the agent."""
 
     provider: LLMProvider
@@ -70,8 +68,7 @@ class Setup:
         return f"{self.provider.id}/{self.model}"
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(msgspec.Struct, eq=False):
     """One request of the user and everything that follows from it. Used once."""
 
     setup: Setup
@@ -79,13 +76,13 @@ class Turn:
     rounds: int = 0
     text: str = ""
     stop_reason: str = ""
-    usage: Usage = field(default_factory=Usage)
-    tools: dict[str, ToolCount] = field(default_factory=dict)
+    usage: Usage = msgspec.field(default_factory=Usage)
+    tools: dict[str, ToolCount] = msgspec.field(default_factory=dict)
     running: str | None = None
     """Id of the call that runs now."""
-    _paired: pairing.Check = field(default_factory=pairing.Check)
+    _paired: pairing.Check = msgspec.field(default_factory=pairing.Check)
     _unusable: int = 0
-    _called: set[bytes] = field(default_factory=set)
+    _called: set[bytes] = msgspec.field(default_factory=set)
     _answer_now: bool = False
 
     async def run(self, message: UserMessage) -> AsyncGenerator[Event, None]:
@@ -236,7 +233,8 @@ class Turn:
         """Why the turn must end although the model would go on: what to say, and the stop reason."""
         if self.rounds >= self.setup.max_rounds:
             return f"Stopped after {self.rounds} rounds, the limit for one turn. Say “continue” to go on.", "max_rounds"
-        self._unusable = self._unusable + 1 if calls and all(c.arguments is None for c in calls) else 0
+        usable = any(c.arguments is not None and c.name in self.setup.tools for c in calls)
+        self._unusable = 0 if usable or not calls else self._unusable + 1
         if self._unusable >= MAX_UNUSABLE:
             return f"Stopped: the model's tool calls could not be read {MAX_UNUSABLE} times in a row.", "loop"
         return None

@@ -11,12 +11,12 @@ import os
 import re
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from orkas.harness.attachments import Attachments
 from orkas.harness.draft import Draft, Round, place_result
@@ -35,6 +35,9 @@ from orkas.infra.messages import (
     new_id,
     to_record,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["Loaded", "Session", "sessions_folder", "valid_id"]
 
@@ -62,11 +65,10 @@ def sessions_folder() -> Path:
     return config.home() / "sessions"
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, eq=False):
     """What loading found, as counts and physical line numbers."""
 
-    damaged: list[int] = field(default_factory=list)
+    damaged: list[int] = msgspec.field(default_factory=list)
     synthesized: int = 0
     dropped: int = 0
     reordered: int = 0
@@ -339,6 +341,8 @@ class Session:
 @cache
 def _writers() -> ThreadPoolExecutor:
     """Threads for our own writes: those of the loop may all be held by tools."""
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(4, thread_name_prefix="orkas-session")
 
 

@@ -10,7 +10,6 @@ import asyncio
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, overload
 
@@ -23,14 +22,13 @@ from orkas.infra.messages import Image, scrub
 __all__ = ["FunctionTool", "Tool", "ToolContext", "ToolResult", "check_arguments", "tool"]
 
 
-@dataclass(slots=True)
-class ToolContext:
+class ToolContext(msgspec.Struct, eq=False):
     """What a tool may use. Tools share nothing else."""
 
     cwd: Path
     """The working folder, resolved. Paths of the model are relative to it and may not leave it."""
-    abort: Abort = field(default_factory=Abort)
-    env: Mapping[str, str] = field(default_factory=dict)
+    abort: Abort = msgspec.field(default_factory=Abort)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Extra variables for child processes, besides the short allow-list."""
     files: Path | None = None
     """Folder for whole outputs whose preview goes to the model; None: no place for them."""
@@ -38,12 +36,11 @@ class ToolContext:
     """Say that the tool is alive; shown to the user, not to the model."""
 
 
-@dataclass(slots=True)
-class ToolResult:
+class ToolResult(msgspec.Struct, eq=False):
     """``text`` goes to the model. ``images`` follow as a user message after all results of the round."""
 
     text: str
-    images: list[Image] = field(default_factory=list)
+    images: list[Image] = msgspec.field(default_factory=list)
     is_error: bool = False
     file: str | None = None
     """Where the whole lies when ``text`` is only a preview: an absolute path below ``ToolContext.files``."""

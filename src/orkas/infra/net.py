@@ -11,10 +11,11 @@ import os
 import sys
 import weakref
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from orkas.infra.errors import ProviderError, UsageError
 
@@ -29,8 +30,7 @@ _DRAIN_S = 0.05
 """How long the end of a finished stream is waited for, to keep its connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Seconds. ``first_byte``: from the request to the first byte of the body, for models that think for minutes;
     ``idle``: between two reads after that."""
 
@@ -53,7 +53,7 @@ class Http:
         weakref.finalize(self, _forget, self._sessions)
         self._tls: ssl.SSLContext | None = None
 
-    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> _Opening:
+    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[Answer]:
         """``async with http.post(…) as answer``. The connection is given back or closed on every way out.
 
         Raises:
@@ -61,7 +61,7 @@ class Http:
         """
         return self._open("POST", url, headers, body)
 
-    def get(self, url: str, headers: Mapping[str, str]) -> _Opening:
+    def get(self, url: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Answer]:
         """As ``post``, without a body."""
         return self._open("GET", url, headers, None)
 
@@ -129,18 +129,13 @@ class Http:
         return self._tls
 
 
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-    from typing import TypeAlias
-
-    _Opening: TypeAlias = AbstractAsyncContextManager["Answer"]
-    _Pools: TypeAlias = dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]
-
-
 class Answer:
     """An answer under way. Read it from one task."""
 
-    __slots__ = ("_begun", "_content", "_host", "_last", "_limits", "_loop", "_response", "_timer", "_waiting", "headers", "status")
+    __slots__ = (
+        "_begun", "_content", "_host", "_last", "_limits", "_loop", "_response", "_timer", "_waiting",
+        "headers", "status",
+    )  # fmt: skip
 
     def __init__(self, response: aiohttp.ClientResponse, limits: Limits, host: str) -> None:
         self.status: int = response.status
@@ -276,13 +271,13 @@ def _is_connect_timeout(error: BaseException) -> bool:
     return isinstance(error, aiohttp.ServerTimeoutError)
 
 
-def _forget_closed(sessions: _Pools) -> None:
+def _forget_closed(sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]) -> None:
     """Let go of the pools whose event loop is closed: their sockets closed with it, nothing is awaited."""
     for loop in [x for x in sessions if x.is_closed()]:
         _drop(sessions.pop(loop))
 
 
-def _forget(sessions: _Pools) -> None:
+def _forget(sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]) -> None:
     """Let go of all pools: their owner is gone without ``aclose``, which is allowed."""
     while sessions:
         _drop(sessions.popitem()[1])

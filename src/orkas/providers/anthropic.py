@@ -24,7 +24,7 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.anthropic_request import AnthropicRequests
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.body import Body
+from orkas.providers.body import Body, whole_pairs
 from orkas.providers.calls import new_call_id, parse_arguments, settle
 from orkas.providers.vendors import Quirks
 
@@ -137,8 +137,10 @@ class MessagesReader:
                     else:
                         block.pieces.append(text)
                         parts.append(TextPart(text))
-            elif not self.done:
+            else:
                 self._take(event, payload, parts)
+                if self.done:
+                    return
 
     def _careful(self, payload: bytes, parts: list[Part]) -> None:
         """Odd types, lone surrogates, garbage."""
@@ -197,12 +199,8 @@ class MessagesReader:
             _merge_unknown(block.raw, payload)
 
     def _say(self, block: _Open, text: str, part: type[TextPart] | type[ThinkingPart], parts: list[Part]) -> None:
-        text = block.held + text
-        block.held = ""
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            text, block.held = text[:-1], text[-1]
+        text, block.held = whole_pairs(block.held + text)
         if text:
-            text = well_formed(text)
             block.pieces.append(text)
             parts.append(part(text))
 

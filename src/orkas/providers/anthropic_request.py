@@ -20,8 +20,17 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Request, ToolDef
 from orkas.providers.catalog import anthropic_thinking, model_info
-from orkas.providers.history import History, Writer
-from orkas.providers.transform import EMPTY, NO_OUTPUT, Ids, assistant_blocks, image_base64, image_note, schema
+from orkas.providers.history import History, ToolBytes, Writer
+from orkas.providers.transform import (
+    EMPTY,
+    NO_OUTPUT,
+    Ids,
+    assistant_blocks,
+    endpoint,
+    image_base64,
+    image_note,
+    schema,
+)
 from orkas.providers.vendors import Quirks
 
 __all__ = ["AnthropicRequests"]
@@ -43,20 +52,20 @@ class AnthropicRequests:
         self._quirks = quirks
         self._key_header = key_header or "x-api-key"
         self._history = History()
-        self._tools: tuple[tuple[ToolDef, ...], bytes] = ((), b"")
+        self._tools = ToolBytes(_tool)
 
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         target = f"{self._vendor}/{params.model}"
         images = model_info(self._vendor, params.model).images
         messages = self._history.join(params, lambda: MessagesWriter(target, self._quirks, params.media), images=images)
         head = encode(self._options(params, target))[:-1]
-        tools = self._tools_json(params.tools)
+        tools = self._tools.get(params.tools)
         body = b"".join((head, b',"tools":' if tools else b"", tools, b',"messages":[', *messages, b"]}"))
         headers = {
             "content-type": "application/json", "accept": "text/event-stream", "anthropic-version": VERSION,
             **key_headers(api_key, self._key_header),
         }  # fmt: skip
-        return Request(_url(base_url), headers, body)
+        return Request(endpoint(base_url, "/messages"), headers, body)
 
     def _options(self, params: CompletionParams, target: str) -> dict[str, Any]:
         limit = params.max_output or min(model_info(self._vendor, params.model).max_output or 8_192, _DEFAULT_OUTPUT)
@@ -73,25 +82,10 @@ class AnthropicRequests:
         options.update(_thinking(params, limit, target))
         return options
 
-    def _tools_json(self, tools: Sequence[ToolDef]) -> bytes:
-        if not tools:
-            return b""
-        key = tuple(tools)
-        if self._tools[0] != key:
-            self._tools = (key, encode([_tool(t) for t in key]))
-        return self._tools[1]
 
 
 def key_headers(api_key: str | None, header: str = "x-api-key") -> dict[str, str]:
     return {header: api_key} if api_key else {}
-
-
-def _url(base_url: str) -> str:
-    path, _, query = base_url.partition("?")
-    path = path.rstrip("/")
-    if not path.endswith("/messages"):
-        path += "/messages"
-    return f"{path}?{query}" if query else path
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:

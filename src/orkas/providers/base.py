@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -17,17 +16,8 @@ import msgspec
 from orkas.infra.messages import AssistantMessage, Message
 
 __all__ = [
-    "Completion",
-    "CompletionParams",
-    "Dialect",
-    "LLMProvider",
-    "ModelInfo",
-    "Part",
-    "Reader",
-    "Request",
-    "TextPart",
-    "ThinkingPart",
-    "ToolDef",
+    "CompletionParams", "Completion", "Dialect", "LLMProvider", "ModelInfo", "Part", "Reader", "Request", "TextPart",
+    "ThinkingPart", "ToolDef",
 ]  # fmt: skip
 
 ThinkingLevel: TypeAlias = Literal["off", "low", "medium", "high"]
@@ -41,8 +31,7 @@ class ToolDef(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(msgspec.Struct, frozen=True):
     """What we know of one model. Sizes in tokens; None: unknown."""
 
     context_window: int | None = None
@@ -52,8 +41,7 @@ class ModelInfo:
     """A small local model: short prompt, few tools, one step at a time, repeated calls are cut short."""
 
 
-@dataclass(slots=True)
-class CompletionParams:
+class CompletionParams(msgspec.Struct, eq=False):
     """One model request. ``messages`` must be paired; the provider converts, it does not repair."""
 
     model: str
@@ -140,8 +128,7 @@ class Completion(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AuthStatus:
+class AuthStatus(msgspec.Struct, frozen=True):
     """What ``validate_auth`` found. ``ok`` None: could not be told (no network)."""
 
     ok: bool | None
@@ -181,14 +168,13 @@ class LLMProvider(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Kept:
+class Kept(msgspec.Struct, eq=False):
     """Bytes of messages by identity, so that a message is encoded once per dialect.
 
     Messages are immutable, so the bytes stay true; messages that left the history are forgotten.
     """
 
-    _bytes: dict[int, tuple[Message, bytes]] = field(default_factory=dict)
+    _bytes: dict[int, tuple[Message, bytes]] = msgspec.field(default_factory=dict)
 
     def get(self, message: Message) -> bytes | None:
         found = self._bytes.get(id(message))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from orkas.infra.errors import ProviderError
+from orkas.infra.messages import well_formed
 from orkas.providers.sse import SSE
 
-__all__ = ["Body"]
+__all__ = ["Body", "whole_pairs"]
 
 _BLANKS = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -82,3 +83,11 @@ def _kind_of(head: bytes) -> str:
     if not first:
         return ""
     return "json" if first in (b"{", b"[") else "page" if first == b"<" else "events"
+
+
+def whole_pairs(text: str) -> tuple[str, str]:
+    """Text of a delta without lone surrogates, and the half of a pair at its end that waits for the next delta."""
+    held = ""
+    if text and "\ud800" <= text[-1] <= "\udbff":
+        text, held = text[:-1], text[-1]
+    return well_formed(text), held

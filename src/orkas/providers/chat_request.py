@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -23,8 +23,17 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Request, ThinkingLevel, ToolDef
 from orkas.providers.catalog import model_info
-from orkas.providers.history import History, Writer
-from orkas.providers.transform import EMPTY, NO_OUTPUT, Ids, assistant_blocks, image_base64, image_note, schema
+from orkas.providers.history import History, ToolBytes, Writer
+from orkas.providers.transform import (
+    EMPTY,
+    NO_OUTPUT,
+    Ids,
+    assistant_blocks,
+    endpoint,
+    image_base64,
+    image_note,
+    schema,
+)
 from orkas.providers.vendors import Quirks
 
 __all__ = ["ChatRequests"]
@@ -40,7 +49,7 @@ class ChatRequests:
         self._quirks = quirks
         self._key_header = key_header
         self._history = History()
-        self._tools: tuple[tuple[ToolDef, ...], bytes] = ((), b"")
+        self._tools = ToolBytes(_tool)
 
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         target = f"{self._vendor}/{params.model}"
@@ -48,12 +57,12 @@ class ChatRequests:
         messages = self._history.join(params, lambda: ChatWriter(target, self._quirks, params.media), images=images)
         head = encode(self._options(params))[:-1]
         system = self._system(params)
-        tools = self._tools_json(params.tools)
+        tools = self._tools.get(params.tools)
         body = b"".join((
             head, b',"tools":' if tools else b"", tools, b',"messages":[', system,
             b"," if system and messages else b"", *messages, b"]}",
         ))  # fmt: skip
-        return Request(_url(base_url), self._headers(params, api_key), body)
+        return Request(endpoint(base_url, "/chat/completions"), self._headers(params, api_key), body)
 
     def _options(self, params: CompletionParams) -> dict[str, Any]:
         quirks = self._quirks
@@ -75,14 +84,6 @@ class ChatRequests:
         role = _system_role(params.model) if self._quirks.developer else "system"
         return encode({"role": role, "content": params.system})
 
-    def _tools_json(self, tools: Sequence[ToolDef]) -> bytes:
-        if not tools:
-            return b""
-        key = tuple(tools)
-        if self._tools[0] != key:
-            self._tools = (key, encode([_tool(t) for t in key]))
-        return self._tools[1]
-
     def _headers(self, params: CompletionParams, api_key: str | None) -> dict[str, str]:
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
         headers.update(key_headers(api_key, self._key_header))
@@ -95,14 +96,6 @@ def key_headers(api_key: str | None, header: str = "") -> dict[str, str]:
     if not api_key:
         return {}
     return {header: api_key} if header else {"authorization": f"Bearer {api_key}"}
-
-
-def _url(base_url: str) -> str:
-    path, _, query = base_url.partition("?")
-    path = path.rstrip("/")
-    if not path.endswith("/chat/completions"):
-        path += "/chat/completions"
-    return f"{path}?{query}" if query else path
 
 
 def _cache_key(session_id: str) -> str:

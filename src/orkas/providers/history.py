@@ -7,16 +7,16 @@ written. After a compaction or a rewind everything is written again, from the by
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from orkas.infra.messages import Message
-from orkas.providers.base import CompletionParams, Kept
+from orkas.infra.messages import Message, encode
+from orkas.providers.base import CompletionParams, Kept, ToolDef
 
-__all__ = ["History", "Writer"]
+__all__ = ["History", "ToolBytes", "Writer"]
 
 _RUNNING = 8
 """Conversations whose beginning is kept at the same time (a main one and its helpers)."""
-
 
 _PIECES = 64
 """Pieces that are joined with each request before they are made one: a join copies them all."""
@@ -80,8 +80,12 @@ class History:
         messages = list(params.messages)
         key = f"{params.model}|{images}"
         running = self._find(key, messages) or self._start(key, make(), images)
-        for message in messages[len(running.messages) :]:
-            running.writer.add(message)
+        try:
+            for message in messages[len(running.messages) :]:
+                running.writer.add(message)
+        except BaseException:  # half a message may be written: nothing may be built on that
+            self._running[key].remove(running)
+            raise
         running.messages = messages
         self._kept[key].prune(messages)
         return running.writer.finish()
@@ -111,3 +115,19 @@ class History:
         del rows[_RUNNING:]
         return row
 
+
+class ToolBytes:
+    """The tools of a request as bytes, written again only when they change."""
+
+    def __init__(self, shape: Callable[[ToolDef], dict[str, Any]]) -> None:
+        self._shape = shape
+        self._tools: tuple[ToolDef, ...] = ()
+        self._bytes = b""
+
+    def get(self, tools: Sequence[ToolDef]) -> bytes:
+        """A JSON list, or nothing where there are no tools."""
+        key = tuple(tools)
+        if key != self._tools:
+            self._tools = key
+            self._bytes = encode([self._shape(t) for t in key]) if key else b""
+        return self._bytes

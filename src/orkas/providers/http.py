@@ -97,7 +97,7 @@ class HttpProvider:
 
     def _need_key(self) -> None:
         if self._key is None and not self._local:
-            raise ProviderError(f"no API key for {self.id}", class_="auth", hint=f"set {self._key_name}")
+            raise ProviderError(f"no API key for {self.id}: set {self._key_name}", class_="auth")
 
     async def _refusal(self, answer: Answer) -> ProviderError:
         from orkas.providers.errors import classify  # only a failure needs the table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,16 +14,17 @@ from orkas.infra.messages import (
     StopReason,
     Text,
     Thinking,
-    Usage,
+    encode,
     new_id,
     now,
     scrub,
     well_formed,
-)
+)  # fmt: skip
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.body import Body
+from orkas.providers.body import Body, whole_pairs
 from orkas.providers.calls import Calls, settle
 from orkas.providers.chat_request import ChatRequests
+from orkas.providers.chat_wire import Choice, Chunk, Delta, Function, decode, decode_all, tolerant, usage_of
 from orkas.providers.vendors import Quirks
 
 __all__ = ["OpenAIChat"]
@@ -47,50 +47,6 @@ class OpenAIChat:
         return ChatReader(model)
 
 
-# ------------------------------------------------------------------ wire types, only what is read
-
-
-class _Function(msgspec.Struct, gc=False):
-    name: str | None = None
-    arguments: str | dict[str, Any] | None = None
-
-
-class _Call(msgspec.Struct, gc=False):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-    extra_content: dict[str, Any] | None = None
-
-
-class _Delta(msgspec.Struct, gc=False):
-    content: str | list[Any] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    reasoning_details: list[dict[str, Any]] | None = None
-    tool_calls: list[_Call] | None = None
-    refusal: str | None = None
-    function_call: _Function | None = None
-    extra_content: dict[str, Any] | None = None
-
-
-class _Choice(msgspec.Struct, gc=False):
-    index: int = 0
-    delta: _Delta | None = None
-    message: _Delta | None = None
-    finish_reason: str | None = None
-    usage: dict[str, Any] | None = None
-
-
-class _Chunk(msgspec.Struct, gc=False):
-    choices: list[_Choice] | None = None
-    usage: dict[str, Any] | None = None
-    error: Any = None
-    x_groq: dict[str, Any] | None = None
-
-
-_decode = msgspec.json.Decoder(_Chunk).decode
-_decode_all = msgspec.json.Decoder(list[_Chunk]).decode
-
 _STOPS: dict[str, StopReason] = {
     "length": "length", "max_tokens": "length", "model_length": "length",
     "content_filter": "content_filter", "sensitive": "content_filter", "guardrail_intervened": "content_filter",
@@ -110,8 +66,8 @@ class ChatReader:
         self._body = Body()
         self._text: list[str] = []
         self._held = ""  # half of a surrogate pair whose other half is in the next delta
+        self._held_thought = ""
         self._thinking: list[str] = []
-        self._field = ""
         self._details: list[dict[str, Any]] = []
         self._refusal: list[str] = []
         self._calls = Calls()
@@ -140,7 +96,7 @@ class ChatReader:
 
     def _read(self, payloads: list[bytes], parts: list[Part]) -> None:
         try:
-            chunks = _decode_all(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [_decode(payloads[0])]
+            chunks = decode_all(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [decode(payloads[0])]
         except (msgspec.DecodeError, UnicodeDecodeError):
             for payload in payloads:
                 if not self.done:
@@ -154,9 +110,9 @@ class ChatReader:
             self.done = True
             return
         try:
-            chunk = _decode(payload)
+            chunk = decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            found = _tolerant(payload)
+            found = tolerant(payload)
             if found is None:
                 return  # no JSON object: a keep-alive of some kind, or the torn end of a cut stream
             chunk = found
@@ -164,7 +120,7 @@ class ChatReader:
             self._fail(payload)
         self._take([chunk], parts)
 
-    def _take(self, chunks: Iterable[_Chunk], parts: list[Part]) -> None:
+    def _take(self, chunks: Iterable[Chunk], parts: list[Part]) -> None:
         add, text = parts.append, self._text.append
         for chunk in chunks:
             choices = chunk.choices
@@ -191,7 +147,7 @@ class ChatReader:
                         self._refusal.append(delta.refusal)
                     if delta.extra_content is not None:
                         self._extra = delta.extra_content
-                if choice.finish_reason is not None:
+                if choice.finish_reason:  # an empty one, in every chunk of some servers, says nothing
                     self._finish = choice.finish_reason
                 if choice.usage is not None:
                     self._usage = choice.usage
@@ -200,9 +156,10 @@ class ChatReader:
             if chunk.x_groq is not None and isinstance(usage := chunk.x_groq.get("usage"), dict):
                 self._usage = usage
             if chunk.error is not None:
-                self._fail(msgspec.json.encode({"error": chunk.error}))
+                self._fail(encode({"error": chunk.error}))
+                return
 
-    def _is_ours(self, choice: _Choice) -> bool:
+    def _is_ours(self, choice: Choice) -> bool:
         """Of several choices the first that came is read, the others are not."""
         if self._index is None:
             self._index = choice.index
@@ -215,31 +172,24 @@ class ChatReader:
                 if isinstance(item, dict) and isinstance(text := item.get("text"), str):
                     self._say(text, parts)
                 elif isinstance(item, dict) and "thinking" in item:
-                    self._field = "parts"
                     self._muse(_thinking_text(item["thinking"]), parts)
         else:
             self._say(content, parts)
 
     def _say(self, text: str, parts: list[Part]) -> None:
-        text = self._held + text
-        self._held = ""
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            text, self._held = text[:-1], text[-1]
+        text, self._held = whole_pairs(self._held + text)
         if text:
-            text = well_formed(text)
             self._text.append(text)
             parts.append(TextPart(text))
 
     def _muse(self, text: str, parts: list[Part]) -> None:
+        text, self._held_thought = whole_pairs(self._held_thought + text)
         if text:
-            text = well_formed(text)
             self._thinking.append(text)
             parts.append(ThinkingPart(text))
 
-    def _think(self, delta: _Delta, parts: list[Part]) -> None:
+    def _think(self, delta: Delta, parts: list[Part]) -> None:
         plain = delta.reasoning_content or delta.reasoning or ""
-        if plain:
-            self._field = "reasoning_content" if delta.reasoning_content else "reasoning"
         for detail in delta.reasoning_details or ():
             self._detail(detail)
             if not plain:
@@ -260,9 +210,9 @@ class ChatReader:
             elif value is not None:
                 last[key] = value
 
-    def _call(self, delta: _Delta) -> None:
+    def _call(self, delta: Delta) -> None:
         for call in delta.tool_calls or ():
-            function = call.function or _Function()
+            function = call.function or Function()
             extra = {"extra_content": call.extra_content} if call.extra_content else None
             self._calls.add(call.index, call.id, function.name, function.arguments, extra)
         if delta.function_call is not None:  # the form before tool_calls: one call, no id
@@ -271,7 +221,7 @@ class ChatReader:
     # -------------------------------------------------------------- whole bodies and errors
 
     def _read_whole(self, body: bytes, parts: list[Part]) -> None:
-        chunk = _tolerant(body)
+        chunk = tolerant(body)
         if chunk is not None and chunk.choices and chunk.error is None:
             for choice in chunk.choices:
                 if choice.message is not None:
@@ -294,7 +244,7 @@ class ChatReader:
 
     def close(self) -> AssistantMessage:
         if self._finish in _FAULTS and self._error is None:
-            self._fail(msgspec.json.encode({"error": {"type": _FAULTS[self._finish], "message": self._finish}}))
+            self._fail(encode({"error": {"type": _FAULTS[self._finish], "message": self._finish}}))
         if self._error is not None:
             raise self._error
         if self._finish is None and not self.done:
@@ -319,18 +269,18 @@ class ChatReader:
             vendor["refusal"] = well_formed("".join(self._refusal))
         if self._extra:
             vendor["extra_content"] = scrub(self._extra)
-        usage = _usage(self._usage) if self._usage else None
+        usage = usage_of(self._usage) if self._usage else None
         return AssistantMessage(
             content, self._model, API, stop_reason, usage, id=new_id(), ts=now(), vendor=vendor or None
         )
 
     def _thoughts(self) -> list[Block]:
-        """Reasoning as blocks, each knowing in which form it goes back."""
-        plain = "".join(self._thinking)
+        """Reasoning as blocks; items with a form of their own know how they go back."""
+        plain = well_formed("".join(self._thinking) + self._held_thought)
         shown = "".join(_shown(d) for d in self._details)
         blocks: list[Block] = []
         if plain and plain != shown:
-            blocks.append(Thinking(text=plain, vendor={"field": self._field or "reasoning"}))
+            blocks.append(Thinking(text=plain))
         blocks.extend(_block(d, hidden=plain != shown) for d in self._details)
         return blocks
 
@@ -369,123 +319,3 @@ def _stop(finish: str, calls: bool) -> StopReason:
     if finish in _STOPS:
         return _STOPS[finish]
     return "tool_use" if calls else "stop"
-
-
-def _usage(said: dict[str, Any]) -> Usage:
-    """Tokens. The vendor counts the cache inside the prompt; xAI counts reasoning outside the completion."""
-    prompt = _count(said, "prompt_tokens")
-    output = _count(said, "completion_tokens")
-    details = _details(said, "prompt_tokens_details")
-    reasoning = _count(_details(said, "completion_tokens_details"), "reasoning_tokens")
-    read = _first(
-        _count(details, "cached_tokens"), _count(said, "prompt_cache_hit_tokens"), _count(said, "num_cached_tokens"),
-        _count(said, "cached_tokens"),
-    )  # fmt: skip
-    write = _first(_count(details, "cache_write_tokens"), _count(said, "cache_creation_input_tokens"))
-    if prompt is None and output is None:
-        return Usage()
-    total = _count(said, "total_tokens")
-    if reasoning and total is not None and prompt is not None and output is not None:
-        output += reasoning if total == prompt + output + reasoning else 0
-    fresh = None if prompt is None else max(0, prompt - (read or 0) - (write or 0))
-    cost = said.get("cost")
-    return Usage(
-        fresh, output, read or 0, write or 0, reasoning,
-        float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
-    )  # fmt: skip
-
-
-def _count(said: dict[str, Any], name: str) -> int | None:
-    """A figure that can be a number of tokens, or None."""
-    value = said.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
-        return None
-    return int(value)
-
-
-def _first(*values: int | None) -> int | None:
-    return next((v for v in values if v is not None), None)
-
-
-def _details(said: dict[str, Any], name: str) -> dict[str, Any]:
-    value = said.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-# ------------------------------------------------------------------ the careful way
-
-
-def _tolerant(payload: bytes) -> _Chunk | None:
-    """A chunk of whatever of it has the right form; None when it is no JSON object."""
-    try:
-        value = json.loads(payload.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        value = value[0]
-    if not isinstance(value, dict):
-        return None
-    choices = [_choice(c) for c in _items(value.get("choices"))]
-    return _Chunk(choices, _dict(value.get("usage")), value.get("error"), _dict(value.get("x_groq")))
-
-
-def _choice(value: dict[str, Any]) -> _Choice:
-    delta, message = value.get("delta"), value.get("message")
-    return _Choice(
-        index=_count(value, "index") or 0,
-        delta=_delta(delta) if isinstance(delta, dict) else None,
-        message=_delta(message) if isinstance(message, dict) else None,
-        finish_reason=_str(value.get("finish_reason")),
-        usage=_dict(value.get("usage")),
-    )
-
-
-def _delta(value: dict[str, Any]) -> _Delta:
-    content = value.get("content")
-    if isinstance(content, dict):
-        content = [content]
-    function = value.get("function_call")
-    # in this form text goes through _odd_content, which joins split pairs
-    return _Delta(
-        content=[{"text": content}] if isinstance(content, str) else _list(content),
-        reasoning_content=_str(value.get("reasoning_content")),
-        reasoning=_str(value.get("reasoning")),
-        reasoning_details=_items(value.get("reasoning_details")),
-        tool_calls=[_tool_call(c) for c in _items(value.get("tool_calls"))] or None,
-        refusal=_str(value.get("refusal")),
-        function_call=_function(function) if isinstance(function, dict) else None,
-        extra_content=_dict(value.get("extra_content")),
-    )
-
-
-def _tool_call(value: dict[str, Any]) -> _Call:
-    id, function = value.get("id"), value.get("function")
-    return _Call(
-        index=_count(value, "index"),
-        id=str(id) if isinstance(id, str | int) and id != "" else None,
-        function=_function(function) if isinstance(function, dict) else None,
-        extra_content=_dict(value.get("extra_content")),
-    )
-
-
-def _function(value: dict[str, Any]) -> _Function:
-    arguments = value.get("arguments")
-    if arguments is not None and not isinstance(arguments, str | dict):
-        arguments = json.dumps(arguments)
-    return _Function(_str(value.get("name")), arguments)
-
-
-def _items(value: Any) -> list[dict[str, Any]]:
-    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
-
-
-def _list(value: Any) -> list[Any] | None:
-    return value if isinstance(value, list) else None
-
-
-def _dict(value: Any) -> dict[str, Any] | None:
-    return value if isinstance(value, dict) else None
-
-
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from orkas.infra.errors import UsageError
+from orkas.infra.net import Http
 from orkas.providers.base import Dialect, LLMProvider
 from orkas.providers.http import HttpProvider
 from orkas.providers.vendors import Vendor, table
@@ -65,10 +66,12 @@ def resolve(
     base_url: str | None = None,
     api_key: str | None = None,
     environ: Mapping[str, str] = os.environ,
+    http: Http | None = None,
 ) -> tuple[LLMProvider, str]:
     """The provider for a model string, and the model's id there. Nothing is connected to.
 
-    A key that is missing is told when the first request is made.
+    A key that is missing is told when the first request is made. ``http``: a transport with limits or certificates of
+    its own.
 
     Raises:
         UsageError: unknown vendor, no model, no address or an address that is none.
@@ -82,7 +85,7 @@ def resolve(
     key = api_key or next((v for n in key_names if (v := environ.get(n, "").strip())), None)
     dialect = _dialect(vendor, row)
     named = row.keys[0] if vendor == "openai-chat" else key_names[0]
-    return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named), model_id
+    return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named, http=http), model_id
 
 
 def _demo() -> LLMProvider:

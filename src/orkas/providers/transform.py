@@ -15,7 +15,7 @@ from typing import Any
 
 from orkas.infra.messages import AssistantMessage, Block, Image, Opaque, Text, Thinking, ToolCall, well_formed
 
-__all__ = ["EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "image_base64", "image_note", "schema"]
+__all__ = ["EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "endpoint", "image_base64", "image_note", "schema"]
 
 EMPTY = "(empty)"
 """Stands for a message of the user without content: no vendor takes an empty text."""
@@ -126,3 +126,10 @@ def schema(parameters: dict[str, Any]) -> dict[str, Any]:
     if parameters.get("type") == "object" and isinstance(parameters.get("properties"), dict):
         return parameters
     return {**parameters, "type": "object", "properties": parameters.get("properties") or {}}
+
+
+def endpoint(base_url: str, path: str) -> str:
+    """The address of ``path`` below a base URL, which may name it already and may carry a query."""
+    base, mark, query = base_url.partition("?")
+    base = base.rstrip("/")
+    return (base if base.endswith(path) else base + path) + mark + query

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from orkas.infra.messages import AssistantMessage, Block, Text, Thinking, ToolCall, Usage, encode, new_id, now, to_record
 from orkas.providers.base import (
