@@ -127,7 +127,7 @@ def test_every_row_resolves() -> None:
     for vendor in vendor_names():
         provider, name = resolve(f"{vendor}/some/model", base_url="http://h/v1", api_key="k", environ={})
         assert (provider.id, name) == (vendor, "some/model")
-        assert provider.api in ("openai_chat", "anthropic_messages")
+        assert provider.api in ("openai_chat", "anthropic_messages", "demo")
 
 
 def test_rows_claim_no_prefix_twice() -> None:

@@ -72,7 +72,7 @@ async def _attempt(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, co
     missing = [name for name in tool.parameters.get("required", ()) if name not in call.arguments]
     if missing:
         return _failure(f"Missing arguments: {', '.join(missing)}. The tool was not run.")
-    verdict = policy.decide(tool, call.arguments, context)
+    verdict = policy.decide(tool.name, call.arguments, context)
     if verdict.verdict != "allow":
         return _failure(f"Refused by policy, not run: {'; '.join(verdict.reasons)}")
     try:

@@ -147,6 +147,21 @@ def _tool(tool: ToolDef) -> dict[str, Any]:
 # ------------------------------------------------------------------ messages
 
 
+class _Said(msgspec.Struct):
+    """The form nearly all messages have: one speaker, one text."""
+
+    role: str
+    content: str
+
+
+def _one_text(message: UserMessage | AssistantMessage) -> str:
+    """The text of a message that is nothing else; empty for any other."""
+    content = message.content
+    if len(content) != 1 or message.vendor is not None or type(block := content[0]) is not Text or block.text.isspace():
+        return ""
+    return block.text
+
+
 class ChatWriter(Writer):
     """Writes one history for one target, message after message."""
 
@@ -166,7 +181,7 @@ class ChatWriter(Writer):
         if type(message) is UserMessage:
             if self._after_tool and self._quirks.assistant_after_tool:
                 self._put(b'{"role":"assistant","content":"OK."}')
-            self._put(self.kept(message) or self.keep(message, encode(self._user(message))))
+            self._put(self.kept(message) or self.keep(message, self._user_bytes(message)))
         elif type(message) is AssistantMessage and (data := self._assistant(message)) is not None:
             self._put(data)
         else:
@@ -191,6 +206,10 @@ class ChatWriter(Writer):
         data = encode({"role": "tool", "tool_call_id": wire, "content": text if text.strip() else NO_OUTPUT})
         return self.keep(message, data) if plain else data
 
+    def _user_bytes(self, message: UserMessage) -> bytes:
+        text = _one_text(message)
+        return encode(_Said("user", text)) if text else encode(self._user(message))
+
     def _user(self, message: UserMessage) -> dict[str, Any]:
         parts: list[dict[str, Any]] = []
         for block in message.content:
@@ -209,6 +228,8 @@ class ChatWriter(Writer):
         return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
 
     def _assistant(self, message: AssistantMessage) -> bytes | None:
+        if text := _one_text(message):
+            return self.kept(message) or self.keep(message, encode(_Said("assistant", text)))
         calls = [b for b in message.content if type(b) is ToolCall]
         wires = [self._ids.call(c.id) for c in calls]
         plain = all(w == self._ids.plain(c.id) for w, c in zip(wires, calls, strict=True))

@@ -28,6 +28,7 @@ class Writer:
     def __init__(self) -> None:
         self.images = True
         self._pieces: list[bytes] = []
+        self._told = 0
         self._kept = Kept()
 
     @property
@@ -38,9 +39,10 @@ class Writer:
         self._pieces.extend(pieces)
 
     def written(self) -> list[bytes]:
-        """What stands so far, in few pieces."""
-        if len(self._pieces) > _PIECES:
-            self._pieces = [b"".join(self._pieces)]
+        """What stands so far, in pieces. Those of the request before are made one, so a single request joins once."""
+        if self._told > _PIECES:
+            self._pieces[: self._told] = [b"".join(self._pieces[: self._told])]
+        self._told = len(self._pieces)
         return self._pieces
 
     def use(self, kept: Kept) -> None:
