@@ -201,7 +201,9 @@ def _read_file() -> tuple[str, dict[str, Any]]:
     except NotADirectoryError:
         raise UsageError(f"{path} cannot be read: {home()} is no folder", hint="set ORKAS_HOME to a folder") from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="make it a readable file or remove it") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", hint="make it a readable file or remove it"
+        ) from None
     try:
         text = data.decode("utf-8-sig")
         return text, _parsed(text)
@@ -255,7 +257,10 @@ def _unknown(name: str) -> tuple[str, str]:
     from orkas.infra.redact import looks_secret, secret_name
 
     if secret_name(name):
-        return f"secrets are not kept in the configuration ({name!r})", "put keys into the environment, such as OPENAI_API_KEY"
+        return (
+            f"secrets are not kept in the configuration ({name!r})",
+            "put keys into the environment, such as OPENAI_API_KEY",
+        )
     if looks_secret(name):
         return "secrets are not kept in the configuration", "put keys into the environment, such as OPENAI_API_KEY"
     import difflib

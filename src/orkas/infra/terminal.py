@@ -84,10 +84,9 @@ def discard_stdout() -> None:
 
 def size_text(size: float) -> str:
     """A size in bytes for people: ``512 B``, ``1.4 MB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            break
+    units = ["B", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
         size /= 1000
-    else:
-        unit = "TB"
+        del units[0]
+    unit = units[0]
     return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"

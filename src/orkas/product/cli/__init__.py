@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         terminal.discard_stdout()
     except (OrkasError, OSError) as error:
         status = _tell(error, debug=debug)
-    except Exception as error:  # noqa: BLE001 - the last line of defence: a person gets a sentence, the log the rest
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a sentence for the user, the log has the rest
         status = _tell_fault(error, debug=debug)
     return _flushed(status)
 
@@ -108,7 +108,9 @@ def _tell_fault(error: Exception, *, debug: bool) -> int:
     logging.getLogger("orkas.cli").error("a fault of ours", exc_info=error)
     if debug:
         out.traceback(error)
-    out.error(f"a fault in Orkas: {type(error).__name__}: {error}", "" if debug else "run it again with --debug to see where")
+    out.error(
+        f"a fault in Orkas: {type(error).__name__}: {error}", "" if debug else "run it again with --debug to see where"
+    )
     return 1
 
 

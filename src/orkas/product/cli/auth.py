@@ -14,7 +14,12 @@ __all__ = ["parser"]
 def parser() -> parsing.Parser:
     own = parsing.Parser(prog="orkas auth", description="Credentials. Keys come from the environment.")
     add = parsing.choose(own)
-    status = add("status", _status, "say which keys are found and where; values are never shown", example="orkas auth status anthropic")
+    status = add(
+        "status",
+        _status,
+        "say which keys are found and where; values are never shown",
+        example="orkas auth status anthropic",
+    )
     status.add_argument("vendor", metavar="VENDOR", nargs="?")
     return own
 

@@ -22,7 +22,9 @@ def parser() -> parsing.Parser:
     add("list", _list, "list all settings and where each comes from", example="orkas config list")
     get = add("get", _get, "print one setting", example="orkas config get model")
     get.add_argument("key", metavar="KEY")
-    change = add("set", _set, "write one setting into the file", example="orkas config set model anthropic/claude-sonnet-4-5")
+    change = add(
+        "set", _set, "write one setting into the file", example="orkas config set model anthropic/claude-sonnet-4-5"
+    )
     change.add_argument("key", metavar="KEY")
     change.add_argument("value", metavar="VALUE")
     add("path", _path, "print where the file is", example="orkas config path")

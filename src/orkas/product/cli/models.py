@@ -17,7 +17,7 @@ def parser() -> parsing.Parser:
     own = parsing.Parser(
         prog="orkas models",
         usage="orkas models [--vendor V] [--json]\n       orkas models install local [--gguf PATH]",
-        description="List vendors, or the known models of one; install a model that runs on this machine without a key.",
+        description="List vendors, or the known models of one; install a model that runs on this machine.",
         example="orkas models --vendor anthropic",
     )
     own.add_argument("action", metavar="install", nargs="?", choices=("install",))
@@ -46,7 +46,12 @@ def _vendors(options: argparse.Namespace) -> int:
     if options.json:
         out.data(rows)
     else:
-        out.table([(r["vendor"], _ready(r), r["base_url"] or f"set {r['vendor'].upper().replace('-', '_')}_BASE_URL") for r in rows])
+        out.table(
+            [
+                (r["vendor"], _ready(r), r["base_url"] or f"set {r['vendor'].upper().replace('-', '_')}_BASE_URL")
+                for r in rows
+            ]
+        )
     return 0
 
 
@@ -61,11 +66,26 @@ def _models(options: argparse.Namespace) -> int:
 
     known = catalog.models(options.vendor)
     if options.json:
-        out.data([{"model": f"{options.vendor}/{name}", "context_window": i.context_window, "max_output": i.max_output, "images": i.images} for name, i in known])
+        out.data(
+            [
+                {
+                    "model": f"{options.vendor}/{name}",
+                    "context_window": i.context_window,
+                    "max_output": i.max_output,
+                    "images": i.images,
+                }
+                for name, i in known
+            ]
+        )
     elif not known:
         out.note(f"no models of {options.vendor} are listed here; any name it knows can be used: {options.vendor}/NAME")
     else:
-        out.table([(f"{options.vendor}/{name}", f"{i.context_window or '?'} tokens", "images" if i.images else "") for name, i in known])
+        out.table(
+            [
+                (f"{options.vendor}/{name}", f"{i.context_window or '?'} tokens", "images" if i.images else "")
+                for name, i in known
+            ]
+        )
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Command-line parsing as all our commands share it: no abbreviations, one sentence for a mistake, an example in help."""
+"""Parsing as all our commands share it: no abbreviations, one sentence for a mistake, an example in help."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def choose(parser: Parser) -> Callable[..., Parser]:
     actions = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
 
     def add(name: str, do: Do, about: str, *, example: str, json: bool = True) -> Parser:
-        one = cast("Parser", actions.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", example=example))
+        one = cast(
+            "Parser",
+            actions.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", example=example),
+        )
         return common(one, do, json=json)
 
     return add
@@ -53,7 +56,9 @@ def model_options(parser: Parser) -> None:
     parser.add_argument("--model", metavar="M", help="vendor/model, or a bare model name")
     parser.add_argument("--cwd", metavar="DIR", help="folder the tools work in (default: the current one)")
     parser.add_argument("--system", metavar="TEXT", default="", help="text added to the system prompt")
-    parser.add_argument("--tools", metavar="a,b|all|none", default="all", help="tools the model may call (default: all)")
+    parser.add_argument(
+        "--tools", metavar="a,b|all|none", default="all", help="tools the model may call (default: all)"
+    )
     parser.add_argument("--thinking", choices=("off", "low", "medium", "high"), help="reasoning effort")
     parser.add_argument("--base-url", help=argparse.SUPPRESS)
 
@@ -62,7 +67,9 @@ def turn_options(parser: Parser) -> None:
     """The options of a turn that runs, beyond those of the model."""
     parser.add_argument("--session", metavar="ID", help="continue this conversation, or begin it under this name")
     parser.add_argument("--continue", dest="continue_", action="store_true", help="continue the last conversation")
-    parser.add_argument("--image", metavar="FILE", action="append", default=[], help="an image for the model (repeatable)")
+    parser.add_argument(
+        "--image", metavar="FILE", action="append", default=[], help="an image for the model (repeatable)"
+    )
     parser.add_argument(
         "--approve", choices=("ask", "edits", "all", "none"), help="answer to the policy's questions (default: all)"
     )

@@ -16,7 +16,9 @@ def parser() -> parsing.Parser:
         "check", _check, "say whether a shell command may run, and why not; runs nothing",
         example="orkas policy check 'rm -rf build' --json",
     )  # fmt: skip
-    check.add_argument("shell_command", metavar="COMMAND", help="one shell command, quoted; after -- if it begins with a dash")
+    check.add_argument(
+        "shell_command", metavar="COMMAND", help="one shell command, quoted; after -- if it begins with a dash"
+    )
     return own
 
 

@@ -8,7 +8,19 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orkas.infra.errors import StorageError, UsageError, exit_status
-from orkas.infra.events import Compaction, Done, Event, Notice, Retry, TextDelta, ThinkingDelta, ToolEnd, ToolProgress, ToolStart, encode
+from orkas.infra.events import (
+    Compaction,
+    Done,
+    Event,
+    Notice,
+    Retry,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+    encode,
+)
 from orkas.infra.messages import encode as encode_scrubbed
 from orkas.infra.terminal import discard_stdout, inert, is_tty, label
 from orkas.product.cli import out, parsing
@@ -43,7 +55,8 @@ def do(options: argparse.Namespace) -> int:
 
     if options.max_cost is not None:
         raise UsageError(
-            "a cost limit cannot be kept: the price of this model is not known", hint="leave --max-cost out; --max-rounds limits a turn"
+            "a cost limit cannot be kept: the price of this model is not known",
+            hint="leave --max-cost out; --max-rounds limits a turn",
         )
     agent = agent_for(options)
     images = [load_image(path) for path in options.image]
@@ -87,7 +100,9 @@ async def _turn(agent: Agent, prompt: str, images: list[Image], show: Show) -> i
     finally:
         await agent.aclose()
     if unwritten is not None and not isinstance(unwritten, BrokenPipeError):
-        raise StorageError(f"the output could not be written: {unwritten.strerror}", hint="free space or send it elsewhere")
+        raise StorageError(
+            f"the output could not be written: {unwritten.strerror}", hint="free space or send it elsewhere"
+        )
     assert done is not None, "a turn ends with done"
     return _status(done)
 

@@ -15,7 +15,10 @@ __all__ = ["parser"]
 
 
 def parser() -> parsing.Parser:
-    own = parsing.Parser(prog="orkas session", description="Conversations on disk. ID is a session's name, N a number that `show` prints.")
+    own = parsing.Parser(
+        prog="orkas session",
+        description="Conversations on disk. ID is a session's name, N a number that `show` prints.",
+    )
     add = parsing.choose(own)
     add("list", _list, "list the conversations, newest first", example="orkas session list --json")
     for name, do, about in (
@@ -29,16 +32,34 @@ def parser() -> parsing.Parser:
         ("import", _import, "take a session file in as a new conversation"),
     ):
         add(name, do, about, example=f"orkas session {name} trip.jsonl").add_argument("file", metavar="FILE", type=Path)
-    export = add("export", _export, "print a conversation for people or programs", example="orkas session export trip --format md", json=False)
+    export = add(
+        "export",
+        _export,
+        "print a conversation for people or programs",
+        example="orkas session export trip --format md",
+        json=False,
+    )
     export.add_argument("id", metavar="ID")
     export.add_argument("--format", choices=("md", "html", "jsonl"), default="md", help="default: md")
-    fork = add("fork", _fork, "begin a new conversation with the messages of an old one", example="orkas session fork trip --at 4")
+    fork = add(
+        "fork",
+        _fork,
+        "begin a new conversation with the messages of an old one",
+        example="orkas session fork trip --at 4",
+    )
     fork.add_argument("id", metavar="ID")
     fork.add_argument("--at", metavar="N", type=_number, help="the last message taken over (default: all)")
-    rewind = add("rewind", _rewind, "go back to a message; what came after it is kept beside", example="orkas session rewind trip --to 4")
+    rewind = add(
+        "rewind",
+        _rewind,
+        "go back to a message; what came after it is kept beside",
+        example="orkas session rewind trip --to 4",
+    )
     rewind.add_argument("id", metavar="ID")
     rewind.add_argument("--to", metavar="N", type=_number, required=True, help="the last message that stays")
-    add("search", _search, "find words in all conversations", example="orkas session search parser").add_argument("query", metavar="QUERY")
+    add("search", _search, "find words in all conversations", example="orkas session search parser").add_argument(
+        "query", metavar="QUERY"
+    )
     return own
 
 
@@ -57,7 +78,12 @@ def _list(options: argparse.Namespace) -> int:
     elif not found:
         out.note("there are no conversations yet; `orkas run` begins one")
     else:
-        out.table([(str(i.id), str(i.updated)[:16].replace("T", " "), size_text(i.bytes), i.model or "-", i.title or "") for i in found])
+        out.table(
+            [
+                (str(i.id), str(i.updated)[:16].replace("T", " "), size_text(i.bytes), i.model or "-", i.title or "")
+                for i in found
+            ]
+        )
     return 0
 
 
@@ -149,7 +175,9 @@ def _file(path: Path) -> Path:
     named = home() / "sessions" / f"{path.name}.jsonl"
     if path.name == str(path) and named.exists():
         return named
-    raise UsageError(f"there is no file {str(path)!r}", hint="give the path of a session file, or a name from `orkas session list`")
+    raise UsageError(
+        f"there is no file {str(path)!r}", hint="give the path of a session file, or a name from `orkas session list`"
+    )
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -187,7 +215,9 @@ def _rewind(options: argparse.Namespace) -> int:
     if options.json:
         out.data({"id": options.id, "to": options.to, "kept": None if kept is None else str(kept)})
     else:
-        out.line(f"{options.id} ends with message {options.to} now" + (f"; what it was is kept in {kept}" if kept else ""))
+        out.line(
+            f"{options.id} ends with message {options.to} now" + (f"; what it was is kept in {kept}" if kept else "")
+        )
     return 0
 
 

@@ -62,7 +62,9 @@ def _bytes(file: int, patience: float | None) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
         if size > MAX_BYTES:
-            raise UsageError("standard input is over 8 MB, more than a model can read", hint="name the file in the prompt")
+            raise UsageError(
+                "standard input is over 8 MB, more than a model can read", hint="name the file in the prompt"
+            )
         patience = patience and NEXT_BYTE
     return b"".join(chunks)
 

@@ -115,7 +115,9 @@ def _arguments(text: str) -> dict[str, Any]:
     try:
         value = json.loads(parsing.plain(text))
     except ValueError as error:
-        raise UsageError(f"the arguments are no JSON: {error}", hint="""give one object, such as '{"path": "."}'""") from None
+        raise UsageError(
+            f"the arguments are no JSON: {error}", hint="""give one object, such as '{"path": "."}'"""
+        ) from None
     if not isinstance(value, dict):
         raise UsageError("the arguments must be one JSON object", hint="""such as '{"path": "."}'""")
     return value
