@@ -248,7 +248,8 @@ def _flat(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]
     """Leaves of the file by their dotted names, in its order."""
     leaves: list[tuple[str, Any]] = []
     for name, value in content.items():
-        leaves += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) and value else [(prefix + name, value)]
+        inner = isinstance(value, dict) and value and prefix + name not in KEYS
+        leaves += _flat(value, f"{prefix}{name}.") if inner else [(prefix + name, value)]
     return leaves
 
 
