@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -67,84 +67,83 @@ def start(*words: str, env: Environ | None = None, **options: Any) -> subprocess
 # A model server that speaks Chat Completions
 
 
-@dataclass
-class Model:
+class Model(ThreadingHTTPServer):
     """Answers the n-th request with the n-th script, the last one again and again.
 
     A script is a status, or a list of deltas: text, a pause in seconds, or a tool call ``(name, arguments)``.
     """
 
-    scripts: Sequence[int | list[Any]]
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    port: int = 0
+    daemon_threads = False
+
+    def __init__(self, scripts: Sequence[int | list[Any]]) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.scripts = scripts
+        self.requests: list[dict[str, Any]] = []
+        self.ended = threading.Event()
 
     @property
     def env(self) -> Environ:
-        return environ(CUSTOM_BASE_URL=f"http://127.0.0.1:{self.port}/v1", CUSTOM_API_KEY="key-of-a-test")
+        return environ(CUSTOM_BASE_URL=f"http://127.0.0.1:{self.server_port}/v1", CUSTOM_API_KEY="key-of-a-test")
 
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            size = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
-            self.requests.append(json.loads(await reader.readexactly(size)))
-            script = self.scripts[min(len(self.requests), len(self.scripts)) - 1]
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Model
+
+    def do_POST(self) -> None:
+        model = self.server
+        model.requests.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        script = model.scripts[min(len(model.requests), len(model.scripts)) - 1]
+        with suppress(OSError):  # the client left
             if isinstance(script, int):
                 body = json.dumps({"error": {"message": "the server says no", "type": "none"}}).encode()
-                writer.write(b"HTTP/1.1 %d No\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (script, len(body)) + body)
+                self._head(script, "application/json")
+                self.wfile.write(body)
             else:
-                writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
-                await self._say(script, writer)
-            await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # the client left
-        finally:
-            writer.close()
+                self._head(200, "text/event-stream")
+                self._say(script)
 
-    async def _say(self, script: list[Any], writer: asyncio.StreamWriter) -> None:
+    def _head(self, status: int, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.end_headers()
+
+    def _say(self, script: list[Any]) -> None:
         reason = "stop"
         for piece in script:
             if isinstance(piece, float):
-                await writer.drain()
-                await asyncio.sleep(piece)
+                if self.server.ended.wait(piece):
+                    return
                 continue
             delta: dict[str, Any] = {"content": piece}
             if isinstance(piece, tuple):
                 reason = "tool_calls"
                 function = {"name": piece[0], "arguments": json.dumps(piece[1])}
-                delta = {"tool_calls": [{"index": 0, "id": f"call_{len(self.requests)}", "type": "function", "function": function}]}
-            self._event(writer, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-        self._event(writer, {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
-        writer.write(b"data: [DONE]\n\n")
+                call_id = f"call_{len(self.server.requests)}"
+                delta = {"tool_calls": [{"index": 0, "id": call_id, "type": "function", "function": function}]}
+            self._event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+        self.wfile.write(b"data: [DONE]\n\n")
 
-    def _event(self, writer: asyncio.StreamWriter, chunk: dict[str, Any]) -> None:
+    def _event(self, chunk: dict[str, Any]) -> None:
         whole = {"id": "c", "object": "chat.completion.chunk", "model": "x", "created": 1, **chunk}
-        writer.write(b"data: " + json.dumps(whole).encode() + b"\n\n")
+        self.wfile.write(b"data: " + json.dumps(whole).encode() + b"\n\n")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
 
 
 @contextmanager
 def serving(*scripts: int | list[Any]) -> Iterator[Model]:
-    """A model server on loopback, in a thread of its own."""
-    model, loop, up = Model(scripts), asyncio.new_event_loop(), threading.Event()
-
-    async def serve() -> None:
-        server = await asyncio.start_server(model.handle, "127.0.0.1", 0)
-        model.port = server.sockets[0].getsockname()[1]
-        up.set()
-        await ended.wait()
-        server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-
-    ended = asyncio.Event()
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    up.wait(10)
-    try:
-        yield model
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join(10)
-        loop.close()
+    """A model server on loopback, in threads of its own that end with it."""
+    with Model(scripts) as model:
+        thread = threading.Thread(target=model.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield model
+        finally:
+            model.ended.set()
+            model.shutdown()
+            thread.join()
 
 
 def _custom_vendor() -> bool:

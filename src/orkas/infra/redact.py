@@ -17,7 +17,7 @@ MASK = "***"
 
 _NAME = (
     r"(?:api[-_.]?key|apikey|access[-_.]?key(?:[-_.]?id)?|secret[-_.]?key|private[-_.]?key|signing[-_.]?key|secret"
-    r"|passw(?:or)?d|passphrase|pwd|token|credentials?|authorization|auth|session[-_.]?id|sessionid|cookie)"
+    r"|passw(?:or)?d|passphrase|token|credentials?|authorization|auth|session[-_.]?id|sessionid|cookie)"
 )
 _SHAPES = (
     r"sk-[A-Za-z0-9_-]{8,}",  # OpenAI, Anthropic, DeepSeek, OpenRouter
@@ -49,7 +49,7 @@ _QUERY = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(
-    r"(?<![A-Za-z])((?:[A-Za-z0-9]+[-_.])*" + _NAME + r"(?:[-_.][A-Za-z0-9]+)?[\"']?\s*(?:=>|[=:])\s*)"
+    r"(?<![A-Za-z])((?:[A-Za-z0-9]+[-_.])*(?:" + _NAME + r"|pwd)(?:[-_.][A-Za-z0-9]+)?[\"']?\s*(?:=>|[=:])\s*)"
     r"(\"(?:[^\"\\\r\n]|\\.)*\"?|'(?:[^'\\\r\n]|\\.)*'?|[^\s,;&\"'(){}\[\]]+)",
     re.IGNORECASE,
 )

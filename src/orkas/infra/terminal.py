@@ -2,44 +2,53 @@
 never raises for its encoding.
 
 Foreign text (of a model, a tool, a file) is data. Written as it is, it could clear the screen, forge lines or set the
-clipboard; here a control code is shown as what it is, ``\\x1b``.
+clipboard; here a control code is written out: ``^[`` for escape, ``\\x9b``, ``\\u202e``.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import IO, Any
 
 __all__ = ["colour", "discard_stdout", "inert", "is_tty", "label", "prepare", "size_text", "style"]
 
-_ALWAYS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"}
-_BIDI = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-_ON_SCREEN = {**_ALWAYS, **_BIDI, ord("\r"): "\\r"}
-_ON_ONE_LINE = {
-    **_ON_SCREEN, ord("\n"): "\\n", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029",
-    **{code: f"\\u{code:04x}" for code in (0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF)},
-}  # fmt: skip
+_CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # C0 but tab, newline and carriage return; DEL; C1
+_ORDER = "\u2028\u2029\u202a-\u202e\u2066-\u2069"  # line separators, bidirectional overrides and isolates
+_HIDDEN = "\u200b\u200e\u200f\u2060\ufeff"
+_BROKEN = "\ud800-\udfff\U000e0000-\U000e007f"  # half characters, invisible tags
+_ANYWHERE = re.compile(f"[{_CONTROLS}]")
+_ON_SCREEN = re.compile(f"[{_CONTROLS}\r{_ORDER}{_BROKEN}]")
+_ON_ONE_LINE = re.compile(f"[{_CONTROLS}\t\n\r{_ORDER}{_HIDDEN}{_BROKEN}]")
+_SHORT = {"\t": "\\t", "\n": "\\n"}
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "yellow": "33", "green": "32"}
 
 
 def inert(text: str, *, screen: bool = True) -> str:
-    """``text`` without power over a terminal: every control code but newline and tab as a visible escape.
+    """``text`` without power over a terminal: every control code but newline and tab written out. Idempotent.
 
     For the screen, marks that reorder a line are escaped too, and a carriage return that could overwrite one. Off
     the screen (a pipe, a file) both pass, for there they are text; escape sequences still do not, because a pipe may
     end at a terminal after all.
     """
     if not screen:
-        return text.translate(_ALWAYS)
-    return text.replace("\r\n", "\n").translate(_ON_SCREEN)
+        return _ANYWHERE.sub(_written, text)
+    return _ON_SCREEN.sub(_written, text.replace("\r\n", "\n"))
 
 
 def label(text: str, limit: int = 160) -> str:
     """``text`` on one line, inert, invisible characters shown, at most ``limit`` characters; what is cut is counted."""
     more = len(text) - limit
-    shown = (text[:limit] if more > 0 else text).translate(_ON_ONE_LINE)
+    shown = _ON_ONE_LINE.sub(_written, text[:limit] if more > 0 else text)
     return f"{shown} … +{more} characters" if more > 0 else shown
+
+
+def _written(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20 or code == 0x7F:
+        return _SHORT.get(found[0]) or "^" + chr(code ^ 0x40)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def is_tty(stream: IO[Any] | None) -> bool:

@@ -106,8 +106,6 @@ def _tell_fault(error: Exception, *, debug: bool) -> int:
     import logging
 
     logging.getLogger("orkas.cli").error("a fault of ours", exc_info=error)
-    if debug:
-        out.traceback(error)
     out.error(
         f"a fault in Orkas: {type(error).__name__}: {error}", "" if debug else "run it again with --debug to see where"
     )

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from orkas.infra.errors import UsageError
+from orkas.infra.errors import SessionMissing
 from orkas.infra.terminal import size_text
 from orkas.product.cli import out, parsing
 
@@ -31,7 +31,7 @@ def parser() -> parsing.Parser:
         ("repair", _repair, "rewrite a damaged session file; the original is kept beside it"),
         ("import", _import, "take a session file in as a new conversation"),
     ):
-        add(name, do, about, example=f"orkas session {name} trip.jsonl").add_argument("file", metavar="FILE", type=Path)
+        add(name, do, about, example=f"orkas session {name} trip.jsonl").add_argument("file", metavar="FILE")
     export = add(
         "export",
         _export,
@@ -152,32 +152,22 @@ def _repair(options: argparse.Namespace) -> int:
     if options.json:
         out.data(done)
     else:
-        out.line(f"{options.file}: repaired" if done is None else _words(done))
+        out.line(f"rewritten; the file as it was is kept in {done.original}" if done.rewritten else "nothing to repair")
     return 0
 
 
-def _words(value: Any) -> str:
-    if isinstance(value, dict):
-        return "; ".join(f"{name.replace('_', ' ')}: {_words(v)}" for name, v in value.items() if v is not None)
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _file(path: Path) -> Path:
-    """A session file that is there; the name of a session stands for its file.
+def _file(given: str) -> Path | str:
+    """What the user means by FILE: a path, or the name of a session.
 
     Raises:
-        UsageError: there is no such file.
+        SessionMissing: it is a path, and nothing is there.
     """
-    from orkas.infra.config import home
-
+    path = Path(given)
     if path.exists():
         return path
-    named = home() / "sessions" / f"{path.name}.jsonl"
-    if path.name == str(path) and named.exists():
-        return named
-    raise UsageError(
-        f"there is no file {str(path)!r}", hint="give the path of a session file, or a name from `orkas session list`"
-    )
+    if path.name != given or given.endswith(".jsonl"):
+        raise SessionMissing(f"there is no file {given!r}", hint="give a session file, or a name from `orkas session list`")
+    return given
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -211,13 +201,11 @@ def _say_id(id: str, options: argparse.Namespace) -> int:
 def _rewind(options: argparse.Namespace) -> int:
     from orkas.harness import shelf
 
-    kept = shelf.rewind(options.id, options.to)
+    shelf.rewind(options.id, options.to)
     if options.json:
-        out.data({"id": options.id, "to": options.to, "kept": None if kept is None else str(kept)})
+        out.data({"id": options.id, "to": options.to})
     else:
-        out.line(
-            f"{options.id} ends with message {options.to} now" + (f"; what it was is kept in {kept}" if kept else "")
-        )
+        out.line(f"{options.id} ends with message {options.to} now; what came after it is kept beside it")
     return 0
 
 
@@ -234,7 +222,7 @@ def _search(options: argparse.Namespace) -> int:
 
     hits = list(shelf.search(parsing.plain(options.query)))
     if options.json:
-        out.data([{"id": id, "n": n, "snippet": snippet} for id, n, snippet in hits])
+        out.data([{"id": hit.session, "n": hit.message, "role": hit.role, "text": hit.text} for hit in hits])
     else:
-        out.table([(id, f"[{n}]", snippet) for id, n, snippet in hits])
+        out.table([(hit.session, f"[{hit.message}]", hit.text) for hit in hits])
     return 0
