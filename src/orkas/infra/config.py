@@ -10,9 +10,10 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from orkas.infra.errors import StorageError, UsageError
 
@@ -33,8 +34,7 @@ def file_path() -> Path:
     return home() / "config.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(msgspec.Struct, frozen=True):
     """One setting. ``read`` makes its value of what stands in the file, or of text; ValueError says what it must be."""
 
     default: Any
@@ -81,12 +81,11 @@ KEYS: Mapping[str, Key] = {
     "max_rounds": Key(100, _count, None, "model calls one turn may make"),
 }
 _ENDPOINT = Key("", _address, None, "where this vendor is reached")
-_VENDOR_KEY = re.compile(r"vendors\.([a-z0-9][a-z0-9-]*)\.base_url")
+_VENDOR_KEY = r"vendors\.[a-z0-9][a-z0-9-]*\.base_url"
 VENDOR_FORM = "vendors.NAME.base_url"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """A value and where it is from: ``default``, the file's path, ``environment NAME`` or ``flag``."""
 
     key: str
@@ -94,13 +93,12 @@ class Setting:
     origin: str
 
 
-@dataclass(slots=True)
-class Settings:
+class Settings(msgspec.Struct):
     """All settings of one process. ``warnings`` are sentences for the user; nothing in them stops a run."""
 
-    values: dict[str, Setting] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
+    values: dict[str, Setting]
+    warnings: list[str] = []
+    broken: list[str] = []
     """What makes the file unusable; ``load`` raises it unless asked to go on."""
 
     def __getitem__(self, key: str) -> Any:
@@ -127,7 +125,7 @@ def key_of(name: str) -> Key:
     """
     if name in KEYS:
         return KEYS[name]
-    if _VENDOR_KEY.fullmatch(name):
+    if re.fullmatch(_VENDOR_KEY, name):
         return _ENDPOINT
     said, hint = _unknown(name)
     raise UsageError(said, hint=hint)

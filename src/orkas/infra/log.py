@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from orkas.infra.config import home
-from orkas.infra.redact import redact
 
 __all__ = ["FILES", "MAX_BYTES", "check", "path", "setup"]
 
@@ -26,9 +25,6 @@ FILES = 5
 """Files kept, the current one included."""
 MAX_TEXT = 16_000
 """Characters of one message or traceback; the rest is cut, and that is said."""
-
-_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
 
 def path() -> Path:
     """The current log file; it may not exist yet."""
@@ -74,7 +70,8 @@ class _Lines(logging.Formatter):
             "pid": record.process,
             "msg": _clean(record.getMessage()),
         }
-        line |= {k: _clean(str(v)) for k, v in vars(record).items() if k not in _FIELDS}
+        plain = vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "taskName"}
+        line |= {k: _clean(str(v)) for k, v in vars(record).items() if k not in plain}
         if record.exc_info:
             line["exc"] = _clean(self.formatException(record.exc_info))
         try:
@@ -90,6 +87,7 @@ class _Readable(logging.Formatter):
         super().__init__("%(levelname)s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
+        from orkas.infra.redact import redact
         from orkas.infra.terminal import inert
 
         return inert(redact(super().format(record)))
@@ -182,6 +180,8 @@ def _utc(when: float) -> str:
 
 def _clean(text: str) -> str:
     """Redacted first, then cut: a cut must not leave half a secret that no pattern knows."""
+    from orkas.infra.redact import redact  # its patterns take a while to compile, and most runs log nothing
+
     text = redact(text)
     more = len(text) - MAX_TEXT
     return f"{text[:MAX_TEXT]} … +{more} characters" if more > 0 else text
