@@ -53,7 +53,9 @@ def test_an_address_of_the_file_gives_way_to_the_environment() -> None:
     assert found.values["vendors.my-lab.base_url"].origin == "environment MY_LAB_BASE_URL"
 
 
-@pytest.mark.parametrize(("key", "near"), [("modle", "model"), ("max-rounds", "max_rounds"), ("vendor.x.base_url", "vendors.")])
+@pytest.mark.parametrize(
+    ("key", "near"), [("modle", "model"), ("max-rounds", "max_rounds"), ("vendor.x.base_url", "vendors.")]
+)
 def test_an_unknown_key_is_a_warning_with_the_nearest_name(key: str, near: str) -> None:
     write(f'{key} = "x"\nthinking = "low"\n')
     found = config.load({})
@@ -106,7 +108,7 @@ def test_a_bad_variable_is_told_by_its_name() -> None:
 def test_setting_a_value_keeps_comments_order_and_line_ends() -> None:
     path = write(
         "# mine\r\nmax_rounds = 5  # few\r\n\r\nmodel = 'old # not a comment' # why\r\n"
-        "# of the lab\r\n[vendors.lab]\r\n# where\r\nbase_url = \"http://a\"\r\n"
+        '# of the lab\r\n[vendors.lab]\r\n# where\r\nbase_url = "http://a"\r\n'
     )
     config.set_value("model", "new/one")
     config.set_value("max_rounds", "9")
@@ -130,7 +132,8 @@ def test_a_fresh_file_is_for_the_user_alone() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("openai_api_key", "x"), ("api_key", "x"), ("vendors.openai.api_key", "x"), ("token", "x"), ("db.password", "x"),
+        ("openai_api_key", "x"), ("api_key", "x"), ("vendors.openai.api_key", "x"), ("token", "x"),
+        ("db.password", "x"),
         ("model", "sk-ant-api03-abcdefghijklmnop"), ("vendors.x.base_url", "https://u:secretpw@host/v1"),
         ("vendors.x.base_url", "https://host/v1?key=abcdef"), ("sk-abcdefghijklmnop", "x"),
     ],
@@ -151,7 +154,11 @@ def test_a_secret_in_the_file_is_told_without_its_value() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['vendors.lab.base_url = "http://a"\n', 'vendors = {lab = {base_url = "http://a"}}\n', '[vendors]\nlab.base_url = "http://a"\n'],
+    [
+        'vendors.lab.base_url = "http://a"\n',
+        'vendors = {lab = {base_url = "http://a"}}\n',
+        '[vendors]\nlab.base_url = "http://a"\n',
+    ],
 )
 def test_a_form_that_cannot_be_changed_safely_is_left_alone(text: str) -> None:
     path = write(text)
@@ -180,7 +187,16 @@ def test_a_home_that_is_a_file_is_a_storage_error(tmp_path: Path, monkeypatch: p
 
 
 line = st.one_of(
-    st.sampled_from(["", "# a comment", "  # another", "unknown = 1", "names = [\n  'a', # b\n  'c',\n]", "long = '''\nmodel = 1\n'''"])
+    st.sampled_from(
+        [
+            "",
+            "# a comment",
+            "  # another",
+            "unknown = 1",
+            "names = [\n  'a', # b\n  'c',\n]",
+            "long = '''\nmodel = 1\n'''",
+        ]
+    )
 )
 keys: st.SearchStrategy[tuple[str, str]] = st.one_of(
     st.tuples(st.just("model"), st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max_size=20)),
@@ -191,8 +207,14 @@ keys: st.SearchStrategy[tuple[str, str]] = st.one_of(
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(before=st.lists(line, max_size=5, unique=True), after=st.lists(line.filter(lambda x: "=" not in x), max_size=3), edits=st.lists(keys, max_size=6))
-def test_an_edit_changes_one_value_and_no_other_line(before: list[str], after: list[str], edits: list[tuple[str, str]]) -> None:
+@given(
+    before=st.lists(line, max_size=5, unique=True),
+    after=st.lists(line.filter(lambda x: "=" not in x), max_size=3),
+    edits=st.lists(keys, max_size=6),
+)
+def test_an_edit_changes_one_value_and_no_other_line(
+    before: list[str], after: list[str], edits: list[tuple[str, str]]
+) -> None:
     text = "\n".join([*before, "[other]", "x = 1", *after])
     path = write(text)
     lines = text.split("\n")

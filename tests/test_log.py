@@ -13,10 +13,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from cli_support import DEMO, environ, orkas
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_support import DEMO, environ, orkas
 from orkas.infra import log
 from orkas.infra.redact import MASK, mask_headers, redact, secret_name
 
@@ -45,7 +45,8 @@ SECRETS = [
 ]  # fmt: skip
 OPAQUE = "Zx81-plain-value"
 CARRIERS = [
-    "Authorization: Bearer {}", "authorization=Basic {}", '{{"api_key": "{}"}}', "{{'token': '{}'}}", "api_key={}", "X-Api-Key: {}",
+    "Authorization: Bearer {}", "authorization=Basic {}", '{{"api_key": "{}"}}', "{{'token': '{}'}}", "api_key={}",
+    "X-Api-Key: {}",
     "password = {}", "OPENAI_API_KEY={}", "client_secret={} other=1", "https://user:{}@host/path", "refresh_token: {}",
     "https://host/file?X-Amz-Signature={}&X-Amz-Date=1", "https://host/?key={}", "https://host/?a=1&access_token={}#x",
     "Set-Cookie: session={}; Path=/", "Cookie: a=1; b={}", "https://h/b?sv=2020&sig={}&se=1", "--api-key={}",
@@ -82,7 +83,8 @@ def test_a_private_key_goes_whole() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "input_tokens=512 output_tokens=9", "max_tokens: 4096", "the tokenizer: fast", "monkey=1", "key=value in a file",
+        "input_tokens=512 output_tokens=9", "max_tokens: 4096", "the tokenizer: fast", "monkey=1",
+        "key=value in a file",
         "task-1234567890-abcdef", "author: Ann", "risk-assessment-of-things", "https://host/path?page=2&sort=name",
         "skip the secretary", "a/b/c.py:12: error", "keyword: x", "Bearer of news",
     ],
@@ -98,7 +100,9 @@ def test_redaction_never_raises_and_is_idempotent(text: str) -> None:
 
 
 def test_headers_are_masked_by_name_and_by_value() -> None:
-    shown = mask_headers({"X-Api-Key": "abc", "authorization": "Bearer q", "x-note": "sk-abcdefghijkl", "accept": "text/plain"})
+    shown = mask_headers(
+        {"X-Api-Key": "abc", "authorization": "Bearer q", "x-note": "sk-abcdefghijkl", "accept": "text/plain"}
+    )
     assert shown == {"X-Api-Key": MASK, "authorization": MASK, "x-note": MASK, "accept": "text/plain"}
     assert secret_name("OPENAI_API_KEY") and not secret_name("ORKAS_MODEL")
 
@@ -131,7 +135,9 @@ def test_files_are_put_aside_and_five_are_kept(logging_on: logging.Logger) -> No
     files = sorted(log.path().parent.iterdir())
     assert len(files) == log.FILES
     assert all(f.stat().st_size <= log.MAX_BYTES + 11_000 and f.stat().st_mode & 0o777 == 0o600 for f in files)
-    numbers = [int(str(r["msg"]).split()[0]) for f in sorted(files, reverse=True) if f != log.path() for r in records(f)]
+    numbers = [
+        int(str(r["msg"]).split()[0]) for f in sorted(files, reverse=True) if f != log.path() for r in records(f)
+    ]
     numbers += [int(str(r["msg"]).split()[0]) for r in records()]
     ordered = sorted(numbers)
     assert ordered == list(range(ordered[0], ordered[-1] + 1))  # none is lost between the kept files

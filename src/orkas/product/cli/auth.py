@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from orkas.infra.errors import UsageError
-from orkas.product.cli import out, parsing, vendors
+from orkas.product.cli import out, parsing
+from orkas.product.cli.vendors import Row, rows
 
 __all__ = ["parser"]
 
@@ -14,19 +15,15 @@ __all__ = ["parser"]
 def parser() -> parsing.Parser:
     own = parsing.Parser(prog="orkas auth", description="Credentials. Keys come from the environment.")
     add = parsing.choose(own)
-    status = add(
-        "status",
-        _status,
-        "say which keys are found and where; values are never shown",
-        example="orkas auth status anthropic",
-    )
+    about = "say which keys are found and where; values are never shown"
+    status = add("status", _status, about, example="orkas auth status anthropic")
     status.add_argument("vendor", metavar="VENDOR", nargs="?")
     return own
 
 
 def _status(options: argparse.Namespace) -> int:
-    found = [_facts(row) for row in vendors.rows() if options.vendor in (None, row.name)]
-    if options.vendor is not None and not found:
+    found = [_facts(row) for row in rows() if options.vendor in (None, row.name)]
+    if not found:
         raise UsageError(f"there is no vendor {options.vendor!r}", hint="`orkas models` lists them")
     if options.json:
         out.data(found)
@@ -35,13 +32,11 @@ def _status(options: argparse.Namespace) -> int:
     return 0
 
 
-def _facts(row: Any) -> dict[str, Any]:
-    variable = vendors.key_of(row)
-    state = "key found" if variable else "needs no key" if row.local else "no key"
+def _facts(row: Row) -> dict[str, Any]:
     return {
         "vendor": row.name,
-        "found": variable is not None,
-        "state": state,
-        "from": f"environment {variable}" if variable else "this machine" if row.local else None,
-        "variables": list(row.keys),
+        "found": row.key is not None,
+        "state": "key found" if row.key else "needs no key" if row.local else "no key",
+        "from": f"environment {row.key}" if row.key else row.base_url if row.local else None,
+        "variables": row.variables,
     }

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from orkas.infra import config, log, terminal
-from orkas.product.cli import out, parsing, vendors
+from orkas.product.cli import out, parsing
 
 __all__ = ["Finding", "parser"]
 
@@ -90,12 +90,9 @@ def _home() -> Iterator[Finding]:
             "home", "problem", f"{nearest} is no folder, so nothing can be stored: set ORKAS_HOME to a folder."
         )
         return
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        yield Finding(
-            "home",
-            "problem",
-            f"{nearest} is not writable, so nothing can be stored: correct its permissions or set ORKAS_HOME.",
-        )
+    if problem := _unwritable(nearest):
+        text = f"{nearest} cannot be written ({problem}), so nothing can be stored"
+        yield Finding("home", "problem", f"{text}: correct its permissions or set ORKAS_HOME.")
         return
     free = shutil.disk_usage(nearest).free
     text = f"{home} is writable, {terminal.size_text(free)} free."
@@ -109,6 +106,17 @@ def _home() -> Iterator[Finding]:
             "ok",
             text if home.exists() else f"{home} will be made when it is needed, {terminal.size_text(free)} free.",
         )
+
+
+def _unwritable(folder: Path) -> str:
+    """Why nothing can be put there; empty: it can. Tried, because permissions do not tell all, and taken back."""
+    import tempfile
+
+    try:
+        Path(tempfile.mkdtemp(prefix=".orkas-doctor-", dir=folder)).rmdir()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _settings() -> Iterator[Finding]:
@@ -147,8 +155,8 @@ def _model() -> Iterator[Finding]:
         yield from _named_model(named)
     elif chosen.name == "demo":
         yield Finding(
-            "model", "warning", "Only the offline demo answers: set a key such as ANTHROPIC_API_KEY, start a local server, "
-            "or run `orkas models install local`.",
+            "model", "warning", "Only the offline demo answers: set a key such as ANTHROPIC_API_KEY, start a local "
+            "server, or run `orkas models install local`.",
         )  # fmt: skip
     else:
         yield Finding("model", "ok", f"{chosen.model} is used unless --model says otherwise.")
@@ -169,9 +177,11 @@ def _named_model(named: config.Setting) -> Iterator[Finding]:
 
 
 def _keys() -> Iterator[Finding]:
-    found = [(row.name, key) for row in vendors.rows() if (key := vendors.key_of(row))]
-    for vendor, variable in found:
-        yield Finding("key", "ok", f"{vendor}: {variable} is set (***).")
+    from orkas.product.cli.vendors import rows
+
+    found = [row for row in rows() if row.key]
+    for row in found:
+        yield Finding("key", "ok", f"{row.name}: {row.key} is set (***).")
     if not found:
         yield Finding(
             "key", "note", "No key of any vendor is in the environment; `orkas auth status` names the variables."
@@ -248,12 +258,12 @@ def _damage(session: Any) -> int:
 def _plainly() -> Iterator[Finding]:
     """What a user must know and could think otherwise."""
     yield Finding(
-        "sandbox", "warning", "There is no OS sandbox yet: shell commands run with your rights; a list of dangerous ones is "
-        "refused, which is a speed bump and no wall.",
+        "sandbox", "warning", "There is no OS sandbox yet: shell commands run with your rights inside a list of "
+        "blocked ones, which is a speed bump and no wall.",
     )  # fmt: skip
     yield Finding(
-        "approve", "note", "Approvals do not exist yet, so --approve is `all` by default: what the policy would ask about runs; "
-        "what it denies does not. --approve none denies both.",
+        "approve", "note", "Approvals do not exist yet, so --approve is `all` by default: what the policy would ask "
+        "about runs, what it denies does not; --approve none denies both.",
     )  # fmt: skip
     yield Finding(
         "openai",

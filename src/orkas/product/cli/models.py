@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from orkas.infra.errors import UsageError
-from orkas.product.cli import out, parsing, vendors
+from orkas.product.cli import out, parsing
+from orkas.product.cli.vendors import Row, rows
 
 __all__ = ["parser"]
 
@@ -36,57 +38,52 @@ def _do(options: argparse.Namespace) -> int:
 
 
 def _vendors(options: argparse.Namespace) -> int:
-    rows = [
-        {
-            "vendor": row.name, "dialect": row.dialect, "base_url": vendors.base_url_of(row) or None,
-            "local": row.local, "key": vendors.key_of(row), "variables": list(row.keys),
-        }
-        for row in vendors.rows()
-    ]  # fmt: skip
+    found = rows()
     if options.json:
-        out.data(rows)
+        out.data([_facts(row) for row in found])
     else:
-        out.table(
-            [
-                (r["vendor"], _ready(r), r["base_url"] or f"set {r['vendor'].upper().replace('-', '_')}_BASE_URL")
-                for r in rows
-            ]
-        )
+        out.table([(row.name, _ready(row), row.base_url or f"set {row.url_variable}") for row in found])
     return 0
 
 
-def _ready(row: dict[str, Any]) -> str:
-    return "local" if row["local"] else "key found" if row["key"] else "no key"
+def _facts(row: Row) -> dict[str, Any]:
+    return {
+        "vendor": row.name,
+        "dialect": row.dialect,
+        "base_url": row.base_url or None,
+        "local": row.local,
+        "key": row.key,
+        "variables": row.variables,
+        "prefixes": row.prefixes,
+    }
+
+
+def _ready(row: Row) -> str:
+    return "local" if row.local else "key found" if row.key else "no key"
 
 
 def _models(options: argparse.Namespace) -> int:
-    if options.vendor not in {row.name for row in vendors.rows()}:
-        raise UsageError(f"there is no vendor {options.vendor!r}", hint="`orkas models` lists them")
-    from orkas.providers import catalog
+    """Models of one vendor that are known here without asking it; every other name of it can be used as well."""
+    from orkas.providers.catalog import model_info
 
-    known = catalog.models(options.vendor)
+    row = next((row for row in rows() if row.name == options.vendor), None)
+    if row is None:
+        raise UsageError(f"there is no vendor {options.vendor!r}", hint="`orkas models` lists them")
+    known = [(name, model_info(row.name, name.partition("/")[2])) for name in _known(row.name)]
     if options.json:
-        out.data(
-            [
-                {
-                    "model": f"{options.vendor}/{name}",
-                    "context_window": i.context_window,
-                    "max_output": i.max_output,
-                    "images": i.images,
-                }
-                for name, i in known
-            ]
-        )
-    elif not known:
-        out.note(f"no models of {options.vendor} are listed here; any name it knows can be used: {options.vendor}/NAME")
-    else:
-        out.table(
-            [
-                (f"{options.vendor}/{name}", f"{i.context_window or '?'} tokens", "images" if i.images else "")
-                for name, i in known
-            ]
-        )
+        sizes = ("context_window", "max_output", "images")
+        out.data([{"model": name, **{size: getattr(info, size) for size in sizes}} for name, info in known])
+        return 0
+    out.table([(name, f"{i.context_window or 'unknown'} tokens", "images" if i.images else "") for name, i in known])
+    out.note(f"any model of {row.name} can be used: {row.name}/NAME")
     return 0
+
+
+def _known(vendor: str) -> list[str]:
+    from orkas.providers.discovery import DEFAULT_MODELS, discover
+
+    named = [*DEFAULT_MODELS.values(), *(step.model for step in discover(os.environ) if step.model)]
+    return [name for name in dict.fromkeys(named) if name.partition("/")[0] == vendor]
 
 
 def _install(options: argparse.Namespace) -> int:

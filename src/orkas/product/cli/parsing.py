@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from orkas.infra.errors import UsageError
 
@@ -42,10 +42,8 @@ def choose(parser: Parser) -> Callable[..., Parser]:
     actions = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
 
     def add(name: str, do: Do, about: str, *, example: str, json: bool = True) -> Parser:
-        one = cast(
-            "Parser",
-            actions.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", example=example),
-        )
+        described = about[0].upper() + about[1:] + "."
+        one = actions.add_parser(name, help=about, description=described, example=example)
         return common(one, do, json=json)
 
     return add

@@ -166,7 +166,9 @@ def _file(given: str) -> Path | str:
     if path.exists():
         return path
     if path.name != given or given.endswith(".jsonl"):
-        raise SessionMissing(f"there is no file {given!r}", hint="give a session file, or a name from `orkas session list`")
+        raise SessionMissing(
+            f"there is no file {given!r}", hint="give a session file, or a name from `orkas session list`"
+        )
     return given
 
 

@@ -13,7 +13,7 @@ from orkas.infra.terminal import is_tty
 from orkas.product.cli import out, parsing
 
 if TYPE_CHECKING:
-    from orkas.harness.tool import Tool, ToolContext, ToolResult
+    from orkas.harness.tool import Tool, ToolResult
     from orkas.infra.messages import ToolCall
 
 __all__ = ["parser"]
@@ -64,8 +64,8 @@ class _Watched(Policy):
 
     refused = False
 
-    def decide(self, tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Verdict:
-        verdict = super().decide(tool, arguments, context)
+    def decide(self, *call: Any, **named: Any) -> Verdict:
+        verdict = super().decide(*call, **named)
         self.refused = verdict.verdict != "allow"
         return verdict
 
