@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from orkas.infra.terminal import inert, is_tty, label, style
 
 __all__ = ["data", "error", "line", "lines", "note", "raw", "table", "traceback", "warning"]
 
+_HIGH = re.compile(b"\x7f|\xc2[\x80-\x9f]")
+"""Control codes that JSON leaves as they are, in UTF-8."""
+
 
 def raw(record: bytes) -> None:
-    """One line of JSON, as UTF-8 whatever the locale, out at once."""
+    """One line of JSON, as UTF-8 whatever the locale, out at once; DEL and C1 codes become JSON escapes too."""
+    if _HIGH.search(record):
+        record = _HIGH.sub(lambda found: b"\\u00%02x" % found[0][-1], record)
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None:
         sys.stdout.write(record.decode() + "\n")
@@ -27,13 +34,7 @@ def data(value: Any) -> None:
 
     from orkas.infra.messages import encode
 
-    text = json.dumps(json.loads(encode(value)), ensure_ascii=False, indent=2)
-    raw(_ascii_controls(text).encode())
-
-
-def _ascii_controls(text: str) -> str:
-    """DEL and C1 codes as JSON escapes; JSON itself escapes the others."""
-    return text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)})
+    raw(json.dumps(json.loads(encode(value)), ensure_ascii=False, indent=2).encode())
 
 
 def line(text: str = "") -> None:
@@ -67,13 +68,11 @@ def _width(text: str) -> int:
 
 def note(text: str) -> None:
     """Something about the run, for a person: one line on stderr."""
-    sys.stderr.write(style(label(text, 400), "dim", sys.stderr) + "\n")
-    sys.stderr.flush()
+    _say(style(label(text, 400), "dim", sys.stderr))
 
 
 def warning(text: str) -> None:
-    sys.stderr.write(style("orkas: warning: ", "yellow", sys.stderr) + label(text, 2000) + "\n")
-    sys.stderr.flush()
+    _say(style("orkas: warning: ", "yellow", sys.stderr) + label(text, 2000))
 
 
 def error(message: str, hint: str = "") -> None:
@@ -81,9 +80,14 @@ def error(message: str, hint: str = "") -> None:
     from orkas.infra.redact import redact
 
     said = "; ".join(part for part in (message.strip().rstrip("."), hint.strip()) if part)
-    sys.stdout.flush() if is_tty(sys.stdout) else None
-    sys.stderr.write(style("orkas: ", "red", sys.stderr) + label(redact(said), 2000) + "\n")
-    sys.stderr.flush()
+    _say(style("orkas: ", "red", sys.stderr) + label(redact(said), 2000))
+
+
+def _say(line: str) -> None:
+    """One line on stderr. Nobody listening there is no reason to end a run."""
+    with suppress(OSError):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
 
 def traceback(problem: BaseException) -> None:

@@ -63,9 +63,12 @@ def do(options: argparse.Namespace) -> int:
     prompt = prompt_of(options.prompt, alone=bool(images))
     with session_for(options) as session:
         agent.session = session
+        told = len(session.warnings)
         for text in session.warnings:
-            out.warning(str(text))
+            out.warning(text)
         status = drive(_turn(agent, prompt, images, JsonLines() if options.json else Plain()))
+        for text in session.warnings[told:]:
+            out.warning(text)
         _tell_session(agent)
     return status
 

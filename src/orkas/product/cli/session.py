@@ -37,7 +37,6 @@ def parser() -> parsing.Parser:
         _export,
         "print a conversation for people or programs",
         example="orkas session export trip --format md",
-        json=False,
     )
     export.add_argument("id", metavar="ID")
     export.add_argument("--format", choices=("md", "html", "jsonl"), default="md", help="default: md")
@@ -176,7 +175,9 @@ def _export(options: argparse.Namespace) -> int:
     from orkas.harness import shelf
 
     text = shelf.export(options.id, options.format)
-    if options.format == "md":
+    if options.json:
+        out.data({"id": options.id, "format": options.format, "text": text})
+    elif options.format == "md":
         out.line(text.removesuffix("\n"))
     else:  # data: as it is, in UTF-8
         sys.stdout.buffer.write(text.removesuffix("\n").encode() + b"\n")
