@@ -20,7 +20,7 @@ from orkas.infra.abort import Abort
 from orkas.infra.errors import UsageError
 from orkas.infra.events import Done, Event
 from orkas.infra.messages import Image, user_message
-from orkas.providers.base import LLMProvider, ThinkingLevel, ToolDef
+from orkas.providers.base import LLMProvider, Request, ThinkingLevel, ToolDef
 from orkas.providers.small import select_tools
 
 if TYPE_CHECKING:
@@ -131,6 +131,15 @@ class Agent:
                 if isinstance(event, Done):
                     return event
         raise AssertionError("a turn ends with done")
+
+    async def request(self) -> Request:
+        """The request that the next turn would send for the history as it stands. Nothing is sent or stored.
+
+        Raises:
+            UsageError, ProviderError: the turn could not be sent either.
+        """
+        setup = await self._setup(Abort())
+        return setup.provider.request(Turn(setup).params())
 
     def run_sync(self, prompt: str, images: Sequence[Image | str | os.PathLike[str]] = ()) -> Done:
         """``run`` for programs without an event loop.

@@ -136,7 +136,7 @@ class Turn(msgspec.Struct, eq=False):
         try:
             async with AsyncExitStack() as stack:
                 with abort.guard():
-                    completion = await stack.enter_async_context(setup.provider.stream(self._params()))
+                    completion = await stack.enter_async_context(setup.provider.stream(self.params()))
                 batches = completion.__aiter__()
                 while True:
                     try:
@@ -159,7 +159,8 @@ class Turn(msgspec.Struct, eq=False):
         await setup.session.commit(reply)
         _raise_for(reply)
 
-    def _params(self) -> CompletionParams:
+    def params(self) -> CompletionParams:
+        """The next request, for the history as it stands."""
         setup = self.setup
         messages = setup.session.messages
         if not self._paired.holds(messages):

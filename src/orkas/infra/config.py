@@ -1,11 +1,23 @@
-"""Settings and folders. The working folder is never configuration."""
+"""Settings and folders. The working folder is never configuration.
+
+One file, ``home()/config.toml``. Each setting is taken from the first place that has it: a flag, the environment,
+the file, the default; and each value knows which. The file holds no secrets: keys come from the environment.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-__all__ = ["home"]
+import msgspec
+
+from orkas.infra.errors import StorageError, UsageError
+
+__all__ = ["KEYS", "Setting", "Settings", "file_path", "home", "load", "set_value"]
 
 
 def home() -> Path:
@@ -15,3 +27,331 @@ def home() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_data_dir("orkas", appauthor=False))
+
+
+def file_path() -> Path:
+    """The configuration file; it need not exist."""
+    return home() / "config.toml"
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One setting. ``read`` makes its value of what stands in the file, or of text; ValueError says what it must be."""
+
+    default: Any
+    read: Callable[[Any], Any]
+    variable: str | None = None
+    """The environment variable that sets it."""
+    about: str = ""
+
+
+def _one_of(*allowed: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            names = [name for name in allowed if name]
+            raise ValueError(f"must be {', '.join(names[:-1])} or {names[-1]}")
+        return value
+
+    return read
+
+
+def _line(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError("must be text of one line")
+    return value.strip()
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1_000_000:
+        raise ValueError("must be a whole number from 1 on")
+    return value
+
+
+def _address(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s/?#]+[^\s]*", value.strip(), re.IGNORECASE):
+        raise ValueError("must be an address that begins with http:// or https://")
+    return value.strip()
+
+
+KEYS: Mapping[str, Key] = {
+    "model": Key("", _line, "ORKAS_MODEL", "default model string; empty: what is found on this machine"),
+    "approve": Key("all", _one_of("ask", "edits", "all", "none"), None, "what happens to calls the policy asks about"),
+    "thinking": Key("", _one_of("", "off", "low", "medium", "high"), None, "reasoning effort; empty: the vendor's own"),
+    "max_rounds": Key(100, _count, None, "model calls one turn may make"),
+}
+_ENDPOINT = Key("", _address, None, "where this vendor is reached")
+_VENDOR_KEY = r"vendors\.[a-z0-9][a-z0-9-]*\.base_url"
+VENDOR_FORM = "vendors.NAME.base_url"
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A value and where it is from: ``default``, the file's path, ``environment NAME`` or ``flag``."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+class Settings(msgspec.Struct):
+    """All settings of one process. ``warnings`` are sentences for the user; nothing in them stops a run."""
+
+    values: dict[str, Setting]
+    warnings: list[str] = []
+    broken: list[str] = []
+    """What makes the file unusable; ``load`` raises it unless asked to go on."""
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key].value
+
+    @property
+    def endpoints(self) -> dict[str, str]:
+        """Addresses by the environment variable that would set them, for vendors the file names."""
+        return {
+            endpoint_variable(key): s.value for key, s in self.values.items() if key.startswith("vendors.") and s.value
+        }
+
+
+def endpoint_variable(key: str) -> str:
+    """``vendors.my-lab.base_url`` → ``MY_LAB_BASE_URL``."""
+    return key.split(".")[1].upper().replace("-", "_") + "_BASE_URL"
+
+
+def key_of(name: str) -> Key:
+    """The key of this name.
+
+    Raises:
+        UsageError: there is none; the sentence names the nearest one, or says where secrets belong.
+    """
+    if name in KEYS:
+        return KEYS[name]
+    if re.fullmatch(_VENDOR_KEY, name):
+        return _ENDPOINT
+    said, hint = _unknown(name)
+    raise UsageError(said, hint=hint)
+
+
+def load(
+    environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None, *, tolerant: bool = False
+) -> Settings:
+    """The settings in force. ``flags``: what the command line set, None where it did not.
+
+    ``tolerant``: a file that cannot be used is listed in ``broken`` and left out, for commands that show it.
+
+    Raises:
+        UsageError: the file, or a value in it or in the environment, cannot be used.
+    """
+    environ = os.environ if environ is None else environ
+    settings = Settings({name: Setting(name, key.default, "default") for name, key in KEYS.items()})
+    _take_file(settings)
+    _take_environment(settings, environ)
+    if settings.broken and not tolerant:
+        raise UsageError(settings.broken[0], hint=f"correct {file_path()}, or run `orkas config list`")
+    for name, value in (flags or {}).items():
+        if value is not None and name in KEYS:
+            settings.values[name] = Setting(name, value, "flag")
+    return settings
+
+
+def set_value(name: str, text: str) -> Any:
+    """Write one setting into the file, which keeps its comments and its order; returns the value as it is read back.
+
+    Raises:
+        UsageError: no such key, a value it cannot take, a secret, or a file this cannot be written into.
+        StorageError: the file could not be written; it is as it was.
+    """
+    from orkas.infra.redact import looks_secret
+
+    key = key_of(name)
+    if looks_secret(text):
+        raise UsageError(
+            f"this value of {name!r} looks like a secret, and the configuration holds none",
+            hint="put keys into the environment, such as OPENAI_API_KEY",
+        )
+    try:
+        value = key.read(text)
+    except ValueError as error:
+        raise UsageError(f"{name!r} {error}", hint=f"it is {key.about}") from None
+    text, old = _read_file()
+    new = _edited(text, name, value)
+    if not _says(new, _with(old, name, value)):
+        raise UsageError(
+            f"{name!r} stands in {file_path()} in a form that cannot be changed here", hint="change it with an editor"
+        )
+    _replace(file_path(), new.encode())
+    return value
+
+
+# The file
+
+
+def _read_file() -> tuple[str, dict[str, Any]]:
+    """Text and content of the file, both empty when there is none.
+
+    Raises:
+        UsageError: it is there and cannot be read or is no TOML.
+    """
+    path = file_path()
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return "", {}
+    except NotADirectoryError:
+        raise UsageError(f"{path} cannot be read: {home()} is no folder", hint="set ORKAS_HOME to a folder") from None
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", hint="make it a readable file or remove it"
+        ) from None
+    try:
+        text = data.decode("utf-8-sig")
+        return text, _parsed(text)
+    except ValueError as error:  # UnicodeDecodeError and TOMLDecodeError
+        what = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise UsageError(f"{path} is not valid: {what}", hint="correct it with an editor or remove it") from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(text)
+
+
+def _take_file(settings: Settings) -> None:
+    try:
+        _, content = _read_file()
+    except UsageError as error:
+        settings.broken.append(error.message)
+        return
+    for name, value in _flat(content):
+        try:
+            settings.values[name] = Setting(name, key_of(name).read(value), str(file_path()))
+        except UsageError as error:
+            settings.warnings.append(f"{file_path()}: {error.message}; {error.hint}")
+        except ValueError as error:
+            settings.broken.append(f"{file_path()}: {name!r} {error}")
+
+
+def _take_environment(settings: Settings, environ: Mapping[str, str]) -> None:
+    names = {key.variable: name for name, key in KEYS.items() if key.variable}
+    names |= {endpoint_variable(name): name for name in settings.values if name.startswith("vendors.")}
+    for variable, name in names.items():
+        if given := environ.get(variable):
+            try:
+                settings.values[name] = Setting(name, key_of(name).read(given), f"environment {variable}")
+            except ValueError as error:
+                settings.broken.append(f"the variable {variable} {error}")
+
+
+def _flat(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Leaves of the file by their dotted names, in its order."""
+    leaves: list[tuple[str, Any]] = []
+    for name, value in content.items():
+        inner = isinstance(value, dict) and value and prefix + name not in KEYS
+        leaves += _flat(value, f"{prefix}{name}.") if inner else [(prefix + name, value)]
+    return leaves
+
+
+def _unknown(name: str) -> tuple[str, str]:
+    """What to say of a key that does not exist, and what to do."""
+    from orkas.infra.redact import looks_secret, secret_name
+
+    if secret_name(name):
+        return (
+            f"secrets are not kept in the configuration ({name!r})",
+            "put keys into the environment, such as OPENAI_API_KEY",
+        )
+    if looks_secret(name):
+        return "secrets are not kept in the configuration", "put keys into the environment, such as OPENAI_API_KEY"
+    import difflib
+
+    known = [*KEYS, VENDOR_FORM]
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    said = f"there is no setting {name!r}"
+    return said, f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+
+
+# Changing one value and nothing else
+
+
+def _with(content: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """``content`` with one leaf set: what the edited file must say."""
+    head, _, rest = name.partition(".")
+    if not rest:
+        return {**content, head: value}
+    inner = content.get(head)
+    return {**content, head: _with(inner if isinstance(inner, dict) else {}, rest, value)}
+
+
+def _says(text: str, content: dict[str, Any]) -> bool:
+    """Whether the text is TOML of exactly this content: the proof that an edit changed one value and nothing else."""
+    try:
+        return _parsed(text) == content
+    except ValueError:
+        return False
+
+
+def _edited(text: str, name: str, value: Any) -> str:
+    """The file's text with one line changed or added. The caller checks that it says what was meant."""
+    import json
+
+    table, _, key = name.rpartition(".")
+    literal = json.dumps(value, ensure_ascii=False)
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    newline = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+    start, end = _section(lines, table)
+    for n in range(start, end):
+        if found := re.match(rf"(\s*{re.escape(key)}\s*=\s*)", lines[n]):
+            lines[n] = found[1] + literal + _after_value(lines[n][found.end() :])
+            return "".join(lines)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += newline
+    added = [f"{key} = {literal}{newline}"]
+    if table and start == len(lines):
+        added = [*([newline] if lines else []), f"[{table}]{newline}", *added]
+    alone = end if table or end == len(lines) else start  # comments only: they may belong to the table that follows
+    last = next((n for n in range(end, start, -1) if re.match(r"\s*[^#\s]", lines[n - 1])), alone)
+    lines[last:last] = added
+    return "".join(lines)
+
+
+def _section(lines: list[str], table: str) -> tuple[int, int]:
+    """Lines that belong to a table, header excluded; an empty range at the end when it is not there."""
+    headers = [n for n, line in enumerate(lines) if re.match(r"\s*\[", line)]
+    if not table:
+        return 0, headers[0] if headers else len(lines)
+    wanted = r"\s*\[\s*" + r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in table.split(".")) + r"\s*\]"
+    for n in headers:
+        if re.match(wanted, lines[n]):
+            return n + 1, next((m for m in headers if m > n), len(lines))
+    return len(lines), len(lines)
+
+
+def _after_value(rest: str) -> str:
+    """What follows a value on its line: blanks, a comment, the line's end."""
+    if found := re.match(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s#]+", rest):
+        return rest[found.end() :]
+    return rest
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Put ``data`` in place of the file at once: whole and durable, or as it was.
+
+    Raises:
+        StorageError: it could not be written.
+    """
+    path = path.resolve()  # a link (to a folder of dotfiles) stays a link
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(file)
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise StorageError(
+            f"{path} could not be written: {error.strerror or error}", hint="free space or correct its permissions"
+        ) from None

@@ -1,0 +1,123 @@
+"""The command ``orkas``: finds the command, loads its room alone, and turns every ending into an exit status.
+
+Exit status: 0 done · 1 failed · 2 wrong usage · 3 no usable credentials · 4 refused by policy · 130 stopped.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from orkas.infra import terminal
+from orkas.infra.errors import OrkasError, PolicyError, ProviderError, UsageError, exit_status
+from orkas.product.cli import out
+
+__all__ = ["COMMANDS", "STOPPED", "main"]
+
+STOPPED = 130
+"""Exit status after Ctrl-C or SIGTERM."""
+
+COMMANDS = {
+    "run": "one turn without a terminal: prints the answer, or events as JSON lines",
+    "session": "list, show, search, check, repair, export, import, fork, rewind and delete conversations",
+    "request": "show the request the next turn would send; nothing is sent",
+    "models": "vendors and models; install the local model",
+    "auth": "which keys are found, and where",
+    "config": "read and change settings",
+    "tool": "list the tools; run one as the model would",
+    "policy": "what the policy says of a shell command; runs nothing",
+    "doctor": "check this installation",
+}
+"""Every command and its line of help. Its room is the module of the same name here."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit status. Never raises."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    terminal.prepare()
+    debug = "--debug" in words[: words.index("--")] if "--" in words else "--debug" in words
+    try:
+        status = _dispatch(words, debug=debug)
+        sys.stdout.flush()
+    except SystemExit as leaving:  # argparse after --help
+        status = leaving.code if isinstance(leaving.code, int) else 2
+    except KeyboardInterrupt:
+        status = STOPPED
+    except BrokenPipeError:
+        status = 0  # the reader has what it wanted
+        terminal.discard_stdout()
+    except (OrkasError, OSError) as error:
+        status = _tell(error, debug=debug)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a sentence for the user, the log has the rest
+        status = _tell_fault(error, debug=debug)
+    return _flushed(status)
+
+
+def _dispatch(words: list[str], *, debug: bool) -> int:
+    from orkas.infra import log
+
+    log.setup(debug=debug)
+    while words[:1] == ["--debug"]:
+        words = words[1:]
+    name = "chat"
+    if words and not words[0].startswith("-"):
+        name, words = _known(words[0]), words[1:]
+    room = import_module(f"orkas.product.cli.{name}")
+    parser = room.parser()
+    arguments = parser.parse_args(words)
+    return int(arguments.do(arguments))
+
+
+def _known(word: str) -> str:
+    if word in COMMANDS:
+        return word
+    import difflib
+
+    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    raise UsageError(
+        f"there is no command {word!r}",
+        hint=f"did you mean `orkas {near[0]}`?" if near else "`orkas --help` lists them; a prompt goes to `orkas run`",
+    )
+
+
+def _tell(error: OrkasError | OSError, *, debug: bool) -> int:
+    if debug:
+        out.traceback(error)
+    out.error(*_sentence(error))
+    match error:
+        case UsageError():
+            return 2
+        case PolicyError():
+            return 4
+        case ProviderError():
+            return exit_status(error.class_)
+    return 1
+
+
+def _sentence(error: OrkasError | OSError) -> tuple[str, str]:
+    if isinstance(error, OrkasError):
+        return error.message, error.hint
+    said = error.strerror or str(error) or type(error).__name__
+    return (f"{error.filename}: {said}" if error.filename else said), ""
+
+
+def _tell_fault(error: Exception, *, debug: bool) -> int:
+    import logging
+
+    logging.getLogger("orkas.cli").error("a fault of ours", exc_info=error)
+    out.error(
+        f"a fault in Orkas: {type(error).__name__}: {error}", "" if debug else "run it again with --debug to see where"
+    )
+    return 1
+
+
+def _flushed(status: int) -> int:
+    """Nothing stays buffered that could fail, with a complaint, while the interpreter ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            if stream is sys.stdout:
+                terminal.discard_stdout()
+    return status

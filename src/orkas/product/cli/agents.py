@@ -1,0 +1,112 @@
+"""From options and settings to an agent and its session."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from orkas.infra import config
+from orkas.infra.errors import StorageError, UsageError
+from orkas.product.cli import out
+from orkas.product.cli.parsing import plain
+
+if TYPE_CHECKING:
+    from orkas.app import Agent
+    from orkas.harness.session import Session
+    from orkas.harness.tool import Tool
+
+__all__ = ["agent_for", "session_for", "settings_for", "tools_for"]
+
+
+def settings_for(options: argparse.Namespace) -> config.Settings:
+    """The settings with these flags on top; their warnings are said. Addresses in the file count from here on.
+
+    Raises:
+        UsageError: the configuration cannot be used.
+    """
+    flags = {name: getattr(options, name, None) for name in config.KEYS}
+    settings = config.load(flags=flags)
+    for text in settings.warnings:
+        out.warning(text)
+    for variable, address in settings.endpoints.items():
+        os.environ.setdefault(variable, address)  # read by the registry; no child process inherits it
+    return settings
+
+
+def agent_for(options: argparse.Namespace) -> Agent:
+    """The agent of these options, its conversation still in memory.
+
+    Raises:
+        UsageError: an unknown vendor, tool or folder.
+    """
+    from orkas.app import Agent
+
+    settings = settings_for(options)
+    return Agent(
+        settings["model"] or None,
+        tools=tools_for(options.tools),
+        system=plain(options.system),
+        cwd=options.cwd,
+        base_url=options.base_url,
+        approve=settings["approve"],
+        thinking=settings["thinking"] or None,
+        max_rounds=settings["max_rounds"],
+    )
+
+
+def tools_for(names: str) -> list[Tool] | None:
+    """The tools of ``--tools``; None: all.
+
+    Raises:
+        UsageError: there is no such tool.
+    """
+    if names == "all":
+        return None
+    if names == "none":
+        return []
+    from orkas.app import builtins
+
+    known = {tool.name: tool for tool in builtins()}
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"there is no tool {name!r}", hint=f"there are {', '.join(known)}; or all, or none")
+    return [known[name] for name in dict.fromkeys(wanted)]
+
+
+def session_for(options: argparse.Namespace) -> Session:
+    """The conversation of a turn: named, the last one, in memory, or a fresh one on disk.
+
+    Raises:
+        UsageError: options that exclude one another, or nothing to continue.
+        StorageError: it cannot be opened.
+    """
+    from orkas.harness.session import Session
+
+    ways = [("--session", options.session), ("--continue", options.continue_), ("--ephemeral", options.ephemeral)]
+    given = [name for name, value in ways if value]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} exclude one another", hint="give one of them")
+    if options.ephemeral:
+        return Session()
+    if options.session is not None:
+        return Session.open(options.session)
+    if options.continue_:
+        return Session.open(_last())
+    from orkas.infra.messages import new_id
+
+    try:
+        return Session.open(new_id())
+    except (StorageError, OSError) as error:
+        said = error.message if isinstance(error, StorageError) else f"{config.home()}: {error.strerror or error}"
+        raise StorageError(said, hint="--ephemeral keeps the conversation in memory alone") from None
+
+
+def _last() -> str:
+    from orkas.harness import shelf
+
+    last = shelf.last()
+    if last is None:
+        raise UsageError("there is no conversation to continue", hint="`orkas run` begins one")
+    return str(last)

@@ -1,0 +1,72 @@
+"""``orkas config``: each setting, its value, and where that comes from."""
+
+from __future__ import annotations
+
+import argparse
+
+from orkas.infra import config
+from orkas.infra.errors import UsageError
+from orkas.product.cli import out, parsing
+
+__all__ = ["parser"]
+
+
+def parser() -> parsing.Parser:
+    own = parsing.Parser(
+        prog="orkas config",
+        description="Settings, from the first place that has them: flags, the environment, the file, the default.\n\n"
+        "settings:\n" + "\n".join(f"  {name:<24}{key.about}" for name, key in config.KEYS.items())
+        + f"\n  {config.VENDOR_FORM:<24}where this vendor is reached",
+    )  # fmt: skip
+    add = parsing.choose(own)
+    add("list", _list, "list all settings and where each comes from", example="orkas config list")
+    get = add("get", _get, "print one setting", example="orkas config get model")
+    get.add_argument("key", metavar="KEY")
+    change = add(
+        "set", _set, "write one setting into the file", example="orkas config set model anthropic/claude-sonnet-4-5"
+    )
+    change.add_argument("key", metavar="KEY")
+    change.add_argument("value", metavar="VALUE")
+    add("path", _path, "print where the file is", example="orkas config path")
+    return own
+
+
+def _list(options: argparse.Namespace) -> int:
+    settings = config.load(tolerant=True)
+    for text in (*settings.broken, *settings.warnings):
+        out.warning(text)
+    rows = list(settings.values.values())
+    if options.json:
+        out.data([{"key": s.key, "value": s.value, "origin": s.origin} for s in rows])
+    else:
+        out.table([(s.key, str(s.value) or "-", s.origin) for s in rows])
+    return 0
+
+
+def _get(options: argparse.Namespace) -> int:
+    default = config.key_of(options.key).default
+    found = config.load().values.get(options.key, config.Setting(options.key, default, "default"))
+    if options.json:
+        out.data({"key": found.key, "value": found.value, "origin": found.origin})
+    else:
+        out.line(str(found.value))
+    return 0
+
+
+def _set(options: argparse.Namespace) -> int:
+    value = config.set_value(options.key, parsing.plain(options.value))
+    if options.json:
+        out.data({"key": options.key, "value": value, "origin": str(config.file_path())})
+    try:
+        now = config.load().values[options.key]
+    except UsageError:
+        return 0  # something else in the file is wrong; what was asked for is done
+    if now.origin.startswith("environment"):
+        out.warning(f"{now.origin} is set and goes before the file")
+    return 0
+
+
+def _path(options: argparse.Namespace) -> int:
+    path = str(config.file_path())
+    out.data({"path": path}) if options.json else out.line(path)
+    return 0

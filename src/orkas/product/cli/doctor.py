@@ -1,0 +1,277 @@
+"""``orkas doctor``: is this installation well, and what is to be done where it is not. Changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from orkas.infra import config, log, terminal
+from orkas.product.cli import out, parsing
+
+__all__ = ["Finding", "parser"]
+
+LITTLE_SPACE = 200_000_000
+"""Bytes free on the disk of the home folder below which a warning is due."""
+
+
+class Finding(msgspec.Struct):
+    """One line. ``problem``: something is broken and ``text`` ends with what to do; the command ends with status 1."""
+
+    area: str
+    level: Literal["ok", "note", "warning", "problem"]
+    text: str
+
+
+def parser() -> parsing.Parser:
+    own = parsing.Parser(
+        prog="orkas doctor",
+        description="Check this installation; each line that is not well says what to do. Changes nothing.",
+        example="orkas doctor --json",
+    )
+    return parsing.common(own, _do)
+
+
+def _do(options: argparse.Namespace) -> int:
+    found = [finding for check in _CHECKS for finding in _safely(check)]
+    if options.json:
+        out.data(found)
+    else:
+        for finding in found:
+            _show(finding)
+    return int(any(finding.level == "problem" for finding in found))
+
+
+def _show(finding: Finding) -> None:
+    mark, colour = {"ok": ("ok", "green"), "note": ("--", "dim"), "warning": ("!", "yellow"), "problem": ("NO", "red")}[
+        finding.level
+    ]
+    out_mark = terminal.style(f"{mark:<3}", colour, sys.stdout)
+    sys.stdout.write(f"{out_mark}{finding.area:<10} {terminal.inert(finding.text, screen=True)}\n")
+
+
+def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from check()
+    except Exception as error:  # noqa: BLE001 - a check that breaks is a finding; the others count
+        yield Finding(
+            check.__name__.strip("_"), "problem", f"This could not be checked: {type(error).__name__}: {error}."
+        )
+
+
+def _versions() -> Iterator[Finding]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from orkas._version import __version__
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    parts = []
+    for name in ("msgspec", "aiohttp", "platformdirs", "pathspec"):
+        try:
+            parts.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            yield Finding("packages", "problem", f"{name} is missing: pip install --force-reinstall orkas-harness")
+    yield Finding("version", "ok", f"Orkas {__version__}, Python {python} ({sys.executable}), {', '.join(parts)}.")
+
+
+def _home() -> Iterator[Finding]:
+    import shutil
+
+    home = config.home()
+    nearest = next(p for p in (home, *home.parents) if p.exists())
+    if not nearest.is_dir():
+        yield Finding(
+            "home", "problem", f"{nearest} is no folder, so nothing can be stored: set ORKAS_HOME to a folder."
+        )
+        return
+    if problem := _unwritable(nearest):
+        text = f"{nearest} cannot be written ({problem}), so nothing can be stored"
+        yield Finding("home", "problem", f"{text}: correct its permissions or set ORKAS_HOME.")
+        return
+    free = shutil.disk_usage(nearest).free
+    text = f"{home} is writable, {terminal.size_text(free)} free."
+    if free < LITTLE_SPACE:
+        yield Finding(
+            "home", "warning", f"{text} That is little: free some space before conversations cannot be saved."
+        )
+    else:
+        yield Finding(
+            "home",
+            "ok",
+            text if home.exists() else f"{home} will be made when it is needed, {terminal.size_text(free)} free.",
+        )
+
+
+def _unwritable(folder: Path) -> str:
+    """Why nothing can be put there; empty: it can. Tried, because permissions do not tell all, and taken back."""
+    import tempfile
+
+    try:
+        Path(tempfile.mkdtemp(prefix=".orkas-doctor-", dir=folder)).rmdir()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _settings() -> Iterator[Finding]:
+    settings = config.load(tolerant=True)
+    for text in settings.broken:
+        yield Finding("config", "problem", f"{text}. Correct {config.file_path()}, or use `orkas config set`.")
+    for text in settings.warnings:
+        yield Finding("config", "warning", text)
+    if not settings.broken:
+        exists = config.file_path().exists()
+        yield Finding(
+            "config",
+            "ok",
+            f"{config.file_path()} {'is in force' if exists else 'does not exist; all settings are defaults'}.",
+        )
+
+
+def _log() -> Iterator[Finding]:
+    if problem := log.check():
+        yield Finding("log", "problem", f"The log cannot be written: {problem}. Runs go on without it.")
+    else:
+        yield Finding("log", "ok", f"{log.path()} takes the log.")
+
+
+def _model() -> Iterator[Finding]:
+    from orkas.providers.discovery import discover
+
+    settings = config.load(tolerant=True)
+    named = settings.values["model"]
+    environ = {**os.environ, "ORKAS_MODEL": named.value} if named.value else dict(os.environ)
+    steps = list(discover(environ))
+    chosen = next(step for step in steps if step.found)
+    for step in steps:
+        yield Finding("model", "ok" if step.found else "note", f"{step.name}: {step.text}")
+    if named.value:
+        yield from _named_model(named)
+    elif chosen.name == "demo":
+        yield Finding(
+            "model", "warning", "Only the offline demo answers: set a key such as ANTHROPIC_API_KEY, start a local "
+            "server, or run `orkas models install local`.",
+        )  # fmt: skip
+    else:
+        yield Finding("model", "ok", f"{chosen.model} is used unless --model says otherwise.")
+
+
+def _named_model(named: config.Setting) -> Iterator[Finding]:
+    from orkas.infra.errors import OrkasError
+    from orkas.providers.registry import resolve
+
+    try:
+        resolve(named.value)
+    except OrkasError as error:
+        yield Finding(
+            "model", "problem", f"{named.value} ({named.origin}) cannot be used: {error.message}; {error.hint}"
+        )
+    else:
+        yield Finding("model", "ok", f"{named.value} is used unless --model says otherwise ({named.origin}).")
+
+
+def _keys() -> Iterator[Finding]:
+    from orkas.product.cli.vendors import rows
+
+    found = [row for row in rows() if row.key]
+    for row in found:
+        yield Finding("key", "ok", f"{row.name}: {row.key} is set (***).")
+    if not found:
+        yield Finding(
+            "key", "note", "No key of any vendor is in the environment; `orkas auth status` names the variables."
+        )
+
+
+def _local_model() -> Iterator[Finding]:
+    from orkas.product import local_model
+
+    for text in local_model.status():
+        yield Finding("local", "note", text)
+
+
+def _terminal() -> Iterator[Finding]:
+    import shutil
+
+    screen = terminal.is_tty(sys.stdout) and terminal.is_tty(sys.stdin)
+    encoding = getattr(sys.stdout, "encoding", None) or "unknown"
+    kind = f"a terminal of {shutil.get_terminal_size().columns} columns" if screen else "no terminal, so no chat here"
+    colours = "colours" if terminal.colour(sys.stdout) else "no colours"
+    yield Finding("terminal", "ok", f"{kind[0].upper()}{kind[1:]}, {colours}, encoding {encoding}.")
+    if encoding.lower().replace("-", "") not in ("utf8", "unknown"):
+        yield Finding(
+            "terminal",
+            "warning",
+            f"{encoding} cannot show every character; they appear as escapes. LANG=C.UTF-8 helps.",
+        )
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, modules, what in (
+        ("chat", ("rich", "prompt_toolkit"), "The chat"),
+        ("local", ("xllamacpp",), "The local model"),
+    ):
+        if all(find_spec(module) for module in modules):
+            yield Finding("extra", "ok", f"{what} has its packages.")
+        else:
+            yield Finding("extra", "note", f"{what} needs more packages: pip install 'orkas-harness[{extra}]'")
+
+
+def _sessions() -> Iterator[Finding]:
+    folder = config.home() / "sessions"
+    files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
+    yield Finding("sessions", "ok", f"{len(files)} conversations in {folder}.")
+    for path in files:
+        yield from _session(path)
+
+
+def _session(path: Path) -> Iterator[Finding]:
+    """Files over 20 MB are not read through: the doctor should answer soon."""
+    from orkas.harness.session import Session
+    from orkas.infra.errors import OrkasError, SessionLocked
+
+    if path.stat().st_size > 20_000_000:
+        yield Finding("sessions", "note", f"{path.name} is large and was not read: orkas session check {path.stem}")
+        return
+    try:
+        session = Session.read(path)
+    except SessionLocked as error:
+        yield Finding("sessions", "note", f"{error.message}.")
+    except OrkasError as error:
+        yield Finding("sessions", "problem", f"{error.message}; {error.hint}")
+    else:
+        if damaged := _damage(session):
+            yield Finding(
+                "sessions", "warning", f"{path.stem} has {damaged} damaged lines: orkas session repair {path.stem}"
+            )
+
+
+def _damage(session: Any) -> int:
+    return len(session.loaded.damaged) if hasattr(session, "loaded") else 0
+
+
+def _plainly() -> Iterator[Finding]:
+    """What a user must know and could think otherwise."""
+    yield Finding(
+        "sandbox", "warning", "There is no OS sandbox yet: shell commands run with your rights inside a list of "
+        "blocked ones, which is a speed bump and no wall.",
+    )  # fmt: skip
+    yield Finding(
+        "approve", "note", "Approvals do not exist yet, so --approve is `all` by default: what the policy would ask "
+        "about runs, what it denies does not; --approve none denies both.",
+    )  # fmt: skip
+    yield Finding(
+        "openai",
+        "note",
+        "openai/… uses Chat Completions until the Responses dialect exists; openai-chat/… always does.",
+    )
+
+
+_CHECKS = (
+    _versions, _home, _settings, _log, _model, _keys, _local_model, _terminal, _extras, _sessions, _plainly,
+)  # fmt: skip

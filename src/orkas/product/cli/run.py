@@ -1,0 +1,195 @@
+"""``orkas run``: one turn. The answer, and only the answer, goes to stdout; everything about it to stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Protocol
+
+from orkas.infra.errors import StorageError, UsageError, exit_status
+from orkas.infra.events import (
+    Compaction,
+    Done,
+    Event,
+    Notice,
+    Retry,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+    encode,
+)
+from orkas.infra.messages import encode as encode_scrubbed
+from orkas.infra.terminal import discard_stdout, inert, is_tty, label
+from orkas.product.cli import out, parsing
+from orkas.product.cli.driving import drive, stopping
+
+if TYPE_CHECKING:
+    from orkas.app import Agent
+    from orkas.infra.messages import Image
+
+__all__ = ["do", "parser"]
+
+
+def parser() -> parsing.Parser:
+    own = parsing.Parser(
+        prog="orkas run",
+        description="Run one turn: the answer on stdout, what the tools do on stderr.\n"
+        "With a prompt and piped input, the input is given to the model as context.",
+        example='git diff | orkas run "Write a commit message for this"',
+    )
+    own.add_argument("prompt", metavar="PROMPT|-", nargs="?", help="what to do; - or nothing: read it from stdin")
+    parsing.model_options(own)
+    parsing.turn_options(own)
+    own.add_argument("--ephemeral", action="store_true", help="keep the conversation in memory alone")
+    own.add_argument("--max-cost", metavar="USD", help="limit for the cost of the turn")
+    return parsing.common(own, do)
+
+
+def do(options: argparse.Namespace) -> int:
+    from orkas.harness.images import load_image
+    from orkas.product.cli.agents import agent_for, session_for
+    from orkas.product.cli.stdin import prompt_of
+
+    if options.max_cost is not None:
+        raise UsageError(
+            "a cost limit cannot be kept: the price of this model is not known",
+            hint="leave --max-cost out; --max-rounds limits a turn",
+        )
+    agent = agent_for(options)
+    images = [load_image(path) for path in options.image]
+    prompt = prompt_of(options.prompt, alone=bool(images))
+    with session_for(options) as session:
+        agent.session = session
+        told = len(session.warnings)
+        for text in session.warnings:
+            out.warning(text)
+        status = drive(_turn(agent, prompt, images, JsonLines() if options.json else Plain()))
+        for text in session.warnings[told:]:
+            out.warning(text)
+        _tell_session(agent)
+    return status
+
+
+class Show(Protocol):
+    def tell(self, event: Event) -> None:
+        """Show one event.
+
+        Raises:
+            OSError: nobody reads any more, or what is read cannot be written.
+        """
+        ...
+
+
+async def _turn(agent: Agent, prompt: str, images: list[Image], show: Show) -> int:
+    """The turn, shown. A reader that left stops it: the session ends whole, as after Ctrl-C."""
+    done: Done | None = None
+    unwritten: OSError | None = None
+    try:
+        with stopping(agent.stop):
+            async with aclosing(agent.stream(prompt, images)) as events:
+                async for event in events:
+                    if isinstance(event, Done):
+                        done = event
+                    try:
+                        if unwritten is None:
+                            show.tell(event)
+                    except OSError as error:
+                        unwritten = error
+                        discard_stdout()
+                        agent.stop()
+    finally:
+        await agent.aclose()
+    if unwritten is not None and not isinstance(unwritten, BrokenPipeError):
+        raise StorageError(
+            f"the output could not be written: {unwritten.strerror}", hint="free space or send it elsewhere"
+        )
+    assert done is not None, "a turn ends with done"
+    return _status(done)
+
+
+def _status(done: Done) -> int:
+    if done.outcome == "aborted":
+        return 130
+    if done.outcome == "completed":
+        return 0
+    out.error(done.error.message if done.error else "the turn failed")
+    return exit_status(done.error.class_ if done.error else None)
+
+
+def _tell_session(agent: Agent) -> None:
+    """What is not on disk, or where to go on: never a way to resume what was not saved."""
+    session = agent.session
+    if session.unsaved:
+        out.warning(f"the end of the conversation is not saved ({session.unsaved} messages): the disk did not take it")
+    elif session.path is not None and is_tty(sys.stderr):
+        out.note(f"session {session.id} (go on: orkas run --session {session.id} …)")
+
+
+class JsonLines:
+    """One event a line, out at once."""
+
+    def tell(self, event: Event) -> None:
+        try:
+            record = encode(event)
+        except UnicodeEncodeError:  # half a character in a name or an argument
+            record = encode_scrubbed(event)
+        out.raw(record)
+
+
+class Plain:
+    """Text as it comes, on stdout; tools and notices, short, on stderr. Thinking is not shown."""
+
+    def __init__(self) -> None:
+        self._screen = is_tty(sys.stdout)
+        self._open = False
+        """The last line of text has not ended yet."""
+
+    def tell(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self._text(event.text)
+            case ThinkingDelta() | ToolProgress():
+                pass
+            case _:
+                self._end_line()
+                _tell_about(event)
+
+    def _text(self, text: str) -> None:
+        if text:
+            sys.stdout.write(inert(text, screen=self._screen))
+            sys.stdout.flush()
+            self._open = not text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if self._open:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._open = False
+
+
+def _tell_about(event: Event) -> None:
+    match event:
+        case ToolStart():
+            out.note(f"· {event.name} {_brief(event.input)}".rstrip())
+        case ToolEnd(is_error=True):
+            out.note(f"  {event.name} failed: {label(event.result, 160)}")
+        case Retry():
+            void = " what was written of this answer is void;" if event.discard else ""
+            out.note(f"· {event.reason};{void} trying again in {event.wait_s:.0f} s")
+        case Compaction():
+            out.note(f"· older messages were summarised ({event.tokens_before} → {event.tokens_after} tokens)")
+        case Notice(level="info"):
+            out.note(event.text)
+        case Notice():
+            out.warning(event.text)
+
+
+def _brief(given: dict[str, Any] | None) -> str:
+    """The arguments of a call on one line: the only text as it is, else JSON."""
+    values = list((given or {}).values())
+    if len(values) == 1 and isinstance(values[0], str):
+        return label(values[0], 120)
+    return label(encode_scrubbed(given).decode(), 120) if values else ""

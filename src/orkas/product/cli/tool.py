@@ -1,0 +1,130 @@
+"""``orkas tool``: the tools and their schemas; one tool run exactly as the model would run it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orkas.harness.policy import Policy, Verdict
+from orkas.infra.errors import UsageError
+from orkas.infra.terminal import is_tty
+from orkas.product.cli import out, parsing
+
+if TYPE_CHECKING:
+    from orkas.harness.tool import Tool, ToolResult
+    from orkas.infra.messages import ToolCall
+
+__all__ = ["parser"]
+
+
+def parser() -> parsing.Parser:
+    own = parsing.Parser(prog="orkas tool", description="The tools a model may call.")
+    add = parsing.choose(own)
+    add("list", _list, "list the tools; with --json their schemas", example="orkas tool list --json")
+    run = add(
+        "run", _run, "run one tool exactly as the model would, policy included, and print its result",
+        example="""orkas tool run read_file '{"path": "README.md"}'""",
+    )  # fmt: skip
+    run.add_argument("name", metavar="NAME")
+    run.add_argument("arguments", metavar="JSON", help="the arguments as one JSON object")
+    run.add_argument("--cwd", metavar="DIR", help="folder the tool works in (default: the current one)")
+    run.add_argument("--approve", choices=("ask", "edits", "all", "none"), help="answer to the policy's questions")
+    return own
+
+
+def _list(options: argparse.Namespace) -> int:
+    from orkas.app import builtins
+
+    tools = builtins()
+    if options.json:
+        out.data([{"name": t.name, "description": t.description, "parameters": t.parameters} for t in tools])
+    else:
+        out.table([(t.name, t.description.partition("\n")[0]) for t in tools])
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from orkas.app import builtins
+    from orkas.infra.messages import ToolCall, new_id
+    from orkas.product.cli.agents import settings_for
+    from orkas.product.cli.driving import drive
+
+    tools = {tool.name: tool for tool in builtins()}
+    if options.name not in tools:
+        raise UsageError(f"there is no tool {options.name!r}", hint=f"there are {', '.join(tools)}")
+    call = ToolCall(id=f"call_{new_id()}", name=options.name, arguments=_arguments(options.arguments))
+    policy = _Watched(settings_for(options)["approve"])
+    return drive(_execute(call, tools, policy, _folder(options.cwd), as_json=options.json))
+
+
+class _Watched(Policy):
+    """The policy, remembering whether it refused: that has an exit status of its own."""
+
+    refused = False
+
+    def decide(self, *call: Any, **named: Any) -> Verdict:
+        verdict = super().decide(*call, **named)
+        self.refused = verdict.verdict != "allow"
+        return verdict
+
+
+async def _execute(call: ToolCall, tools: dict[str, Tool], policy: _Watched, cwd: Path, *, as_json: bool) -> int:
+    from contextlib import aclosing
+
+    from orkas.harness.execute import execute
+    from orkas.harness.tool import ToolContext
+    from orkas.infra.abort import Abort, Aborted
+    from orkas.product.cli.driving import stopping
+
+    abort = Abort()
+    context = ToolContext(cwd, abort)
+    result: ToolResult | None = None
+    try:
+        with stopping(abort.fire):
+            async with aclosing(execute(call, tools, policy, context)) as told:
+                async for one in told:
+                    if not isinstance(one, str):
+                        result = one
+                    elif is_tty(sys.stderr):
+                        out.note(one)
+    except Aborted:
+        return 130
+    assert result is not None, "a call ends with its result"
+    _print(call.name, result, as_json=as_json)
+    if policy.refused:
+        return 4
+    return 130 if abort.fired else int(result.is_error)
+
+
+def _print(name: str, result: ToolResult, *, as_json: bool) -> None:
+    sizes = [(image.media_type, len(image.data or "") * 3 // 4) for image in result.images]
+    if as_json:
+        images = [{"media_type": kind, "bytes": size} for kind, size in sizes]
+        out.data({"name": name, "result": result.text, "is_error": result.is_error, "images": images})
+        return
+    out.line(result.text.removesuffix("\n"))
+    for kind, size in sizes:
+        out.note(f"and an image: {kind}, {size} bytes")
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    import json
+
+    try:
+        value = json.loads(parsing.plain(text))
+    except ValueError as error:
+        raise UsageError(
+            f"the arguments are no JSON: {error}", hint="""give one object, such as '{"path": "."}'"""
+        ) from None
+    if not isinstance(value, dict):
+        raise UsageError("the arguments must be one JSON object", hint="""such as '{"path": "."}'""")
+    return value
+
+
+def _folder(cwd: str | None) -> Path:
+    path = Path(cwd) if cwd is not None else Path.cwd()
+    if not path.is_dir():
+        raise UsageError(f"{str(path)!r} is not a folder", hint="give an existing folder to work in")
+    return path.resolve()

@@ -1,0 +1,47 @@
+"""The vendor table as commands show it: what each row needs, and which of it is there."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+__all__ = ["Row", "rows"]
+
+
+class Row(NamedTuple):
+    """One vendor, seen from this environment."""
+
+    name: str
+    dialect: str
+    base_url: str
+    """Where it is reached from here; empty: nobody said."""
+    local: bool
+    """It needs no key."""
+    variables: list[str]
+    """Variables that may hold its key, in the order they are looked at."""
+    key: str | None
+    """The one that does."""
+    prefixes: list[str]
+    """Bare model names that begin like this belong to it."""
+
+    @property
+    def url_variable(self) -> str:
+        return _variable(self.name, "BASE_URL")
+
+
+def rows() -> list[Row]:
+    """All vendors in the order of the table."""
+    from orkas.providers.vendors import table
+
+    found = []
+    for name, row in table().items():
+        variables = list(dict.fromkeys([_variable(name, "API_KEY"), *row.keys]))
+        urls = [_variable(name, "BASE_URL"), *row.urls]
+        url = next((given for u in urls if (given := os.environ.get(u, "").strip())), row.base_url)
+        key = next((v for v in variables if os.environ.get(v, "").strip()), None)
+        found.append(Row(name, row.dialect, url, row.local, variables, key, list(row.prefixes)))
+    return found
+
+
+def _variable(vendor: str, what: str) -> str:
+    return f"{vendor.upper().replace('-', '_')}_{what}"

@@ -1,0 +1,336 @@
+"""The commands beside ``run``: what they print, for people and as JSON, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_support import DEMO, environ, orkas, start
+from orkas.product.cli import COMMANDS
+
+HOME = "ORKAS_HOME"
+
+
+def needs(module: str, name: str = "") -> Any:
+    """A mark: skip where another part is not there yet."""
+    from importlib import import_module
+
+    try:
+        there = not name or hasattr(import_module(module), name)
+        import_module(module)
+    except ImportError:
+        there = False
+    return pytest.mark.skipif(not there, reason=f"{module}{name and '.' + name} is not there")
+
+
+needs_shelf = needs("orkas.harness.shelf")
+needs_store = needs("orkas.harness.store")
+needs_vendors = needs("orkas.providers.vendors")
+
+
+# Help
+
+
+def helps() -> list[tuple[str, ...]]:
+    families = {
+        "session": "list show check repair export import fork rewind delete search",
+        "auth": "status",
+        "config": "list get set path",
+        "tool": "list run",
+        "policy": "check",
+    }
+    return [(), *((name,) for name in COMMANDS), *((f, c) for f, cs in families.items() for c in cs.split())]
+
+
+@pytest.mark.parametrize("words", helps(), ids=" ".join)
+def test_each_command_has_help_and_each_that_does_something_an_example(words: tuple[str, ...]) -> None:
+    ran = orkas(*words, "--help")
+    assert ran.status == 0 and ran.err == "" and " ".join(["usage: orkas", *words]) in ran.out
+    if words not in [(f,) for f in ("session", "auth", "config", "tool", "policy")]:
+        assert re.search(r"example:\n  .*orkas " + " ".join(words), ran.out)
+
+
+def test_the_version() -> None:
+    from orkas import __version__
+
+    assert orkas("--version").out == f"orkas {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("session",), ("session", "compact", "x"), ("auth", "login"), ("config", "unset", "x"), ("stats",),
+        ("tool", "run", "shell"), ("models", "install"), ("models", "--gguf", "x"), ("models", "install", "other"),
+        ("session", "show", "x", "--jso"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_does_not_exist_is_wrong_usage(words: tuple[str, ...]) -> None:
+    orkas(*words).refused(2)
+
+
+# Sessions
+
+
+@pytest.fixture
+def trip() -> str:
+    assert orkas("run", "find the \x1b[31mred\x1b[0m parser 漢", "--session", "trip", *DEMO).status == 0
+    return "trip"
+
+
+def test_show_numbers_the_messages(trip: str) -> None:
+    ran = orkas("session", "show", trip)
+    assert ran.status == 0 and "\x1b" not in ran.out and "^[[31mred" in ran.out
+    numbers = [int(n) for n in re.findall(r"^\[(\d+)\] ", ran.out, re.MULTILINE)]
+    records = orkas("session", "show", trip, "--json").json
+    assert numbers == [r["n"] for r in records] == list(range(1, len(records) + 1))
+    assert [r["role"] for r in records][:3] == ["user", "assistant", "tool"]
+
+
+@needs_store
+def test_a_session_that_does_not_exist(trip: str) -> None:
+    orkas("session", "show", "nobody").refused(1, "nobody")
+
+
+@needs_shelf
+def test_the_life_of_a_session(trip: str, tmp_path: Path) -> None:
+    (listed,) = orkas("session", "list", "--json").json
+    assert listed["id"] == trip and trip in orkas("session", "list").out
+    assert orkas("session", "search", "parser", "--json").json[0]["id"] == trip
+    fork = orkas("session", "fork", trip, "--at", "1", "--json").json["id"]
+    assert len(orkas("session", "show", fork, "--json").json) == 1
+    assert orkas("session", "rewind", trip, "--to", "1").status == 0
+    assert len(orkas("session", "show", trip, "--json").json) == 1
+    (tmp_path / "out.jsonl").write_text(orkas("session", "export", trip, "--format", "jsonl").out)
+    taken = orkas("session", "import", str(tmp_path / "out.jsonl"), "--json").json["id"]
+    assert (
+        orkas("session", "show", taken, "--json").json[0]["content"]
+        == orkas("session", "show", trip, "--json").json[0]["content"]
+    )
+    for form, sign in (("md", "parser"), ("html", "<html")):
+        assert sign in orkas("session", "export", trip, "--format", form).out
+    kept = Path(orkas("session", "delete", fork, "--json").json["kept"])
+    assert kept.exists() and kept.is_relative_to(os.environ[HOME])
+    orkas("session", "show", fork).refused(1)
+
+
+@needs_shelf
+def test_check_tells_and_never_writes(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    good = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
+    path.write_bytes(json.dumps(good).encode() + b"\n{broken\n" + json.dumps(good).encode())
+    before = path.read_bytes()
+    found = orkas("session", "check", str(path), "--json").json
+    assert found["damaged_lines"] == [2] and len(found["messages"]) == 2
+    assert set(found) >= {"messages", "damaged_lines", "repaired", "warnings"}
+    assert "2" in orkas("session", "check", str(path)).out
+    assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+@needs_shelf
+def test_a_file_that_is_not_there() -> None:
+    for name in ("check", "repair", "import"):
+        orkas("session", name, "/no/such.jsonl").refused(1, "/no/such.jsonl")
+
+
+@needs_store
+def test_a_locked_session_is_a_failure(trip: str) -> None:
+    from orkas.harness.session import Session
+
+    with Session.open(trip):
+        orkas("run", "x", "--session", trip, *DEMO).refused(1, trip)
+
+
+# The request
+
+
+@needs_store
+def test_the_request_of_the_next_turn_is_shown_and_nothing_is_written(trip: str) -> None:
+    path = Path(os.environ[HOME], "sessions", "trip.jsonl")
+    before = path.read_bytes()
+    for where in (trip, str(path)):
+        shown = orkas("request", *DEMO, "--session", where, "--json").json
+        assert set(shown) == {"url", "headers", "body"}
+    assert "parser" in json.dumps(shown["body"], ensure_ascii=False)
+    assert path.read_bytes() == before
+    assert orkas("request", *DEMO).status == 0
+
+
+def test_the_request_has_its_secrets_masked() -> None:
+    pytest.importorskip("orkas.providers.anthropic", reason="the dialect is not there")
+    secret = "sk-ant-api03-of-nobody-at-all"
+    env = environ(ANTHROPIC_API_KEY=secret)
+    ran = orkas("request", "--model", "anthropic/claude-sonnet-4-5", "--json", env=env)
+    assert ran.status == 0 and secret not in ran.out + ran.err
+    assert ran.json["headers"]["x-api-key"] == "***" and "read_file" in ran.out
+
+
+# Tools and policy
+
+
+def test_tools_are_listed_with_their_schemas() -> None:
+    tools = orkas("tool", "list", "--json").json
+    assert {"list_files", "read_file", "shell"} <= {t["name"] for t in tools}
+    assert all(t["parameters"]["type"] == "object" and t["description"] for t in tools)
+    assert all(t["name"] in orkas("tool", "list").out for t in tools)
+
+
+def test_a_tool_runs_as_the_model_would_run_it(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("here\n")
+    ran = orkas("tool", "run", "list_files", "{}", "--cwd", str(tmp_path))
+    assert ran.status == 0 and "a.txt" in ran.out
+    shown = orkas("tool", "run", "list_files", "{}", "--json", cwd=tmp_path).json
+    assert shown["name"] == "list_files" and "a.txt" in shown["result"] and shown["is_error"] is False
+    ran = orkas("tool", "run", "shell", json.dumps({"command": r"printf 'a\033[2Jb'"}))
+    assert ran.status == 0 and "\x1b" not in ran.out
+
+
+def test_a_tool_that_fails_is_status_1() -> None:
+    ran = orkas("tool", "run", "read_file", '{"path": "no-such-file"}')
+    assert ran.status == 1 and ran.out
+    assert orkas("tool", "run", "read_file", "{}").status == 1
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("saw", "{}"), ("shell", "[1]"), ("shell", "{"), ("shell", "")])
+def test_a_call_that_cannot_be_made_is_wrong_usage(name: str, arguments: str) -> None:
+    orkas("tool", "run", name, arguments).refused(2)
+
+
+def verdict(command: str) -> Any:
+    return orkas("policy", "check", "--json", "--", command).json["verdict"]
+
+
+def test_policy_check_prints_a_verdict_and_runs_nothing(tmp_path: Path) -> None:
+    shown = orkas("policy", "check", f"sudo touch {tmp_path}/x", "--json")
+    assert shown.status == 0 and shown.json["verdict"] == "deny" and shown.json["reasons"]
+    assert verdict(f"touch {tmp_path}/y") in ("allow", "ask") and not list(tmp_path.iterdir())
+    assert orkas("policy", "check", "sudo ls").out.startswith("deny: ")
+
+
+@needs("orkas.harness.command")
+def test_a_tool_refused_by_policy_is_status_4() -> None:
+    ran = orkas("tool", "run", "shell", '{"command": "sudo id"}')
+    assert ran.status == 4 and "Refused" in ran.out
+
+
+def test_a_stopped_tool_ends_with_130(tmp_path: Path) -> None:
+    run = start("tool", "run", "shell", '{"command": "touch begun; sleep 62"}', "--cwd", str(tmp_path))
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    began = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=20)
+    assert run.returncode == 130 and b"Traceback" not in err and time.monotonic() - began < 3
+
+
+# Configuration
+
+
+def test_settings_are_written_read_and_traced() -> None:
+    assert orkas("config", "set", "model", "demo/offline").status == 0
+    path = Path(orkas("config", "path").out.strip())
+    assert path.read_text() == 'model = "demo/offline"\n'
+    assert orkas("config", "get", "model").out == "demo/offline\n"
+    rows = {r["key"]: r for r in orkas("config", "list", "--json", env=environ(ORKAS_MODEL="a/b")).json}
+    assert rows["model"] == {"key": "model", "value": "a/b", "origin": "environment ORKAS_MODEL"}
+    assert rows["max_rounds"]["origin"] == "default"
+    assert orkas("run", "x", "--json").events[-1]["model"] == "demo/offline"
+    assert "ORKAS_MODEL" in orkas("config", "set", "model", "c/d", env=environ(ORKAS_MODEL="a/b")).err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("get", "modle"), "'model'"),
+        (("set", "modle", "x"), "'model'"),
+        (("set", "max_rounds", "many"), "whole number"),
+        (("set", "approve", "maybe"), "ask, edits, all or none"),
+        (("set", "openai_api_key", "sk-abcdefghijkl"), "environment"),
+        (("set", "model", "sk-abcdefghijkl"), "environment"),
+    ],
+    ids=str,
+)
+def test_config_refuses_in_one_sentence(words: tuple[str, ...], says: str) -> None:
+    ran = orkas("config", *words)
+    ran.refused(2, says)
+    assert "sk-abc" not in ran.err
+
+
+def test_a_broken_file_stops_runs_but_not_those_who_look() -> None:
+    path = Path(os.environ[HOME], "config.toml")
+    path.write_text("approve = 'nome'\n")
+    orkas("run", "x", *DEMO).refused(2, "approve")
+    assert orkas("config", "list").status == 0
+    doctor = orkas("doctor", "--json")
+    assert doctor.status == 1 and any("approve" in f["text"] for f in doctor.json if f["level"] == "problem")
+    assert orkas("config", "set", "approve", "all").status == 0
+    assert orkas("run", "x", *DEMO).status == 0
+    path.unlink()
+    path.mkdir()
+    orkas("run", "x", *DEMO).refused(2, "config.toml")
+
+
+def test_an_unknown_key_is_a_warning() -> None:
+    Path(os.environ[HOME], "config.toml").write_text('modle = "x"\n')
+    ran = orkas("run", "x", *DEMO)
+    assert ran.status == 0 and "did you mean 'model'" in ran.err
+
+
+# Vendors, keys, health
+
+
+@needs_vendors
+def test_keys_are_found_and_never_shown() -> None:
+    env = environ(ANTHROPIC_API_KEY="sk-ant-of-nobody-123")
+    ran = orkas("auth", "status", "--json", env=env)
+    rows = {r["vendor"]: r for r in ran.json}
+    assert rows["anthropic"]["found"] and rows["anthropic"]["from"] == "environment ANTHROPIC_API_KEY"
+    assert not rows["openai"]["found"] and "OPENAI_API_KEY" in rows["openai"]["variables"]
+    human = orkas("auth", "status", env=env)
+    models = orkas("models", "--json", env=env)
+    doctor = orkas("doctor", env=env)
+    assert "sk-ant" not in ran.out + human.out + models.out + doctor.out
+    assert "ANTHROPIC_API_KEY" in doctor.out and {r["vendor"] for r in models.json} == set(rows)
+    assert [r["vendor"] for r in orkas("auth", "status", "anthropic", "--json").json] == ["anthropic"]
+    orkas("auth", "status", "nobody").refused(2, "nobody")
+    orkas("models", "--vendor", "nobody").refused(2, "nobody")
+
+
+def test_the_doctor_says_what_is_and_what_is_not_yet() -> None:
+    ran = orkas("doctor", "--json")
+    areas = {f["area"] for f in ran.json}
+    assert {
+        "version",
+        "home",
+        "config",
+        "log",
+        "model",
+        "terminal",
+        "extra",
+        "sessions",
+        "sandbox",
+        "approve",
+        "openai",
+    } <= areas
+    text = orkas("doctor").out
+    for said in ("no OS sandbox", "Approvals do not exist yet", "Chat Completions", "offline demo", "Python"):
+        assert said in text
+    assert "Traceback" not in ran.err
+    assert not list(Path(os.environ[HOME]).iterdir())  # it changes nothing
+
+
+@needs_vendors
+def test_a_well_installation_is_status_0_and_a_broken_home_is_not(tmp_path: Path) -> None:
+    pytest.importorskip("orkas.product.local_model", reason="the local model is not there")
+    assert orkas("doctor").status == 0
+    (tmp_path / "home").write_text("")
+    ran = orkas("doctor", env=environ(ORKAS_HOME=str(tmp_path / "home")))
+    assert ran.status == 1 and "ORKAS_HOME" in ran.out
