@@ -185,8 +185,9 @@ def _bindings(on_expand: Callable[[], None], is_enter: Callable[..., bool]) -> K
     @keys.add("enter")
     def enter(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if buffer.complete_state and buffer.complete_state.current_completion:
-            buffer.complete_state = None  # Enter takes what was chosen in the menu
+        chosen = buffer.complete_state is not None and buffer.complete_state.current_completion is not None
+        if chosen and not buffer.text.startswith("/"):
+            buffer.complete_state = None  # Enter takes the file that was chosen in the menu
         elif continues(buffer.document.current_line_before_cursor):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from types import FrameType
@@ -29,6 +30,9 @@ _log = logging.getLogger("orkas.chat")
 
 _TICK = 0.1
 """Seconds between two looks at the clock while a turn runs."""
+_NEVER = float("-inf")
+_TWICE = 1.5
+"""Seconds in which a second Ctrl-C belongs to the first, although the turn has ended meanwhile."""
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -52,6 +56,8 @@ class Chat:
         self._running = False
         self._asked = 0
         """How often Ctrl-C was pressed since the last input."""
+        self._stopped = _NEVER
+        """When Ctrl-C stopped a turn."""
         self._history = history
         self._told_history = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -114,7 +120,7 @@ class Chat:
             await self._input(text)
 
     async def _input(self, text: str) -> None:
-        self._asked = 0
+        self._asked, self._stopped = 0, _NEVER
         self._tell_history()
         if not text.strip():
             return
@@ -143,8 +149,7 @@ class Chat:
             ticking.cancel()
             self.screen.end()
         self.screen.say("")
-        if self._asked and self.leaving is None:
-            self._asked = 0
+        self._asked = 0
 
     async def _tick(self) -> None:
         while True:
@@ -164,12 +169,13 @@ class Chat:
     def _interrupted(self) -> None:
         """Ctrl-C: once stops the turn, twice leaves; at the prompt the first only says so."""
         self._asked += 1
-        if self._running:
-            self.agent.stop()
-            if self._asked > 1:
-                self.leaving = 130
-        elif self._asked > 1:
+        if self._asked > 1 or time.monotonic() - self._stopped < _TWICE:
             self.leaving = 130
+        if self._running:
+            self._stopped = time.monotonic()
+            self.agent.stop()
+        elif self.leaving is not None:
+            return
         else:
             self.screen.say("Press Ctrl-C again to leave.", "dim")
 
