@@ -1,0 +1,138 @@
+"""The slash commands, as a table. A line that begins with two slashes is said to the model with one."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orkas.infra.errors import OrkasError
+from orkas.infra.messages import UserMessage, text_of
+from orkas.product.chat import sessions
+from orkas.product.chat.words import one_line
+
+if TYPE_CHECKING:
+    from orkas.product.chat.loop import Chat
+
+__all__ = ["COMMANDS", "Command", "names", "run_command"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    usage: str
+    help: str
+    run: Callable[[Chat, str], None]
+
+    @property
+    def name(self) -> str:
+        return self.usage.split()[0]
+
+
+def names() -> list[str]:
+    return [command.name for command in COMMANDS]
+
+
+def run_command(chat: Chat, line: str) -> None:
+    """Run one line that begins with a slash. What goes wrong is told and the conversation goes on."""
+    name, _, rest = line.strip().partition(" ")
+    command = _ALIASES.get(name) or next((c for c in COMMANDS if c.name == name), None)
+    if command is None:
+        near = difflib.get_close_matches(name, names(), 1, 0.4)
+        hint = f"Did you mean {near[0]}?" if near else "/help lists the commands."
+        chat.screen.say(f"There is no command {name}. {hint} (To say it to the model, begin with //.)", "warning")
+        return
+    try:
+        command.run(chat, rest.strip())
+    except OrkasError as error:
+        chat.screen.say(sentence(error), "error")
+
+
+def sentence(error: OrkasError) -> str:
+    """What is wrong, and the way out."""
+    return f"{error.message.rstrip('.')}. {error.hint}".strip() if error.hint else error.message
+
+
+def _help(chat: Chat, _: str) -> None:
+    width = max(len(command.usage) for command in COMMANDS)
+    for command in COMMANDS:
+        chat.screen.say(f"{command.usage:<{width}}  {command.help}")
+    for keys, meaning in chat.keys:
+        chat.screen.say(f"{keys:<{width}}  {meaning}", "dim")
+
+
+def _model(chat: Chat, name: str) -> None:
+    if not name:
+        chat.screen.say(f"The model is {chat.agent.model}.")
+        chat.screen.say("/model vendor/model takes another; `orkas models` lists what there is.", "dim")
+        return
+    chat.agent.use(name)
+    chat.screen.say(f"From now on: {chat.agent.model}")
+
+
+def _session(chat: Chat, name: str) -> None:
+    if name == "list":
+        _list(chat)
+    elif name:
+        chat.open_session(name, create=False)
+    else:
+        session = chat.agent.session
+        count = len(session.messages)
+        size = f"{count} message{'s' * (count != 1)}"
+        chat.screen.say(chat.screen.joined(f"session {session.id}", size, str(session.path or "in memory only")))
+        chat.screen.say("/session list shows the last ones, /session ID goes to one.", "dim")
+
+
+def _list(chat: Chat) -> None:
+    found = sessions.recent()
+    for one in found:
+        here = "*" if one.id == chat.agent.session.id else " "
+        chat.screen.say(f"{here} {one.id}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(one.changed))}")
+    if not found:
+        chat.screen.say("No session is on disk yet; this one will be after your first message.")
+
+
+def _clear(chat: Chat, _: str) -> None:
+    old = chat.agent.session
+    chat.open_session(sessions.fresh_id())
+    if old.messages and old.path:
+        chat.screen.say(f"The old one is kept; /session {old.id} goes back to it.", "dim")
+
+
+def _thinking(chat: Chat, _: str) -> None:
+    chat.screen.whole_thinking = not chat.screen.whole_thinking
+    shown = "shown in full" if chat.screen.whole_thinking else "folded to a line"
+    chat.screen.say(f"The model's reasoning is {shown} from now on.")
+
+
+def _expand(chat: Chat, number: str) -> None:
+    if number and not number.isdigit():
+        chat.screen.say("Say /expand, or /expand and the number of a result, as in /expand 3.", "warning")
+        return
+    chat.screen.expand(int(number) if number else None)
+
+
+def _exit(chat: Chat, _: str) -> None:
+    chat.leaving = 0
+
+
+COMMANDS = (
+    Command("/help", "what can be typed here", _help),
+    Command("/model [NAME]", "show the model, or take another from the next turn on", _model),
+    Command("/session [list|ID]", "show this conversation, list the last ones, or go to one", _session),
+    Command("/clear", "start afresh; this conversation stays on disk", _clear),
+    Command("/thinking", "show or fold the model's reasoning", _thinking),
+    Command("/expand [N]", "show the whole of a tool's result, the last one by default", _expand),
+    Command("/exit", "leave; Ctrl-D does too", _exit),
+)
+_ALIASES = {"/quit": COMMANDS[-1], "/?": COMMANDS[0]}
+
+
+def recap(chat: Chat) -> None:
+    """Where an old conversation stands: its size and what was asked last."""
+    messages = chat.agent.session.messages
+    asked = [m for m in messages if isinstance(m, UserMessage) and m.origin is None]
+    if asked:
+        last = one_line(text_of(asked[-1]), 200)
+        chat.screen.say(f"{len(messages)} messages so far; the last question: {last}", "dim")

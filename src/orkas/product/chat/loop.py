@@ -1,0 +1,258 @@
+"""Read a line, run a turn, show it, again. Owns what the signals mean and that the terminal is left as it was found."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import aclosing
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from orkas.harness.session import Session
+from orkas.infra.errors import OrkasError
+from orkas.product.chat.commands import names, recap, run_command, sentence
+from orkas.product.chat.editor import Editor, LineEditor, PromptEditor, quiet
+from orkas.product.chat.history import History
+from orkas.product.chat.screen import PlainScreen, Screen
+
+if TYPE_CHECKING:
+    from orkas.app import Agent
+
+__all__ = ["Chat", "Leave", "restored_terminal"]
+
+_log = logging.getLogger("orkas.chat")
+
+_TICK = 0.1
+"""Seconds between two looks at the clock while a turn runs."""
+_NEVER = float("-inf")
+_TWICE = 1.5
+"""Seconds in which a second Ctrl-C belongs to the first, although the turn has ended meanwhile."""
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Leave(Exception):
+    """Somebody wants us to go: ``status`` is the exit status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Chat:
+    """One conversation at a terminal, from its first prompt to its end."""
+
+    def __init__(self, agent: Agent, screen: Screen, history: History, *, images: list[str] | None = None) -> None:
+        self.agent = agent
+        self.screen = screen
+        self.leaving: int | None = None
+        """The exit status, once it is decided to leave."""
+        self._images = images or []
+        self._running = False
+        self._asked = 0
+        """How often Ctrl-C was pressed since the last input."""
+        self._stopped = _NEVER
+        """When Ctrl-C stopped a turn."""
+        self._history = history
+        self._told_history = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._editor: Editor = self._choose_editor()
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """The keys that work here, for the help."""
+        common = [("Ctrl-C", "stop the running turn; twice at the prompt: leave"), ("Ctrl-D", "leave")]
+        if isinstance(self._editor, PromptEditor):
+            more = [("Alt+Enter, Ctrl-J", "go on in a new line, as \\ at the end does"), ("Ctrl-O", "as /expand")]
+        else:
+            more = [("\\ at the end", "go on in a new line")]
+        return [*more, ("@ Tab", "names of files"), *common]
+
+    async def run(self, first: str = "") -> int:
+        """Until the user leaves; returns the exit status. ``first``: an input that was typed already."""
+        self._loop = asyncio.get_running_loop()
+        self._take_signals()
+        try:
+            if first:
+                await self._input(first)
+            while self.leaving is None and not self.screen.gone:
+                await self._once()
+        finally:
+            self._give_signals_back()
+            self.agent.session.close()
+            await self.agent.aclose()
+        return self.leaving if self.leaving is not None else 129
+
+    def open_session(self, name: str, *, create: bool = True) -> None:
+        """Go to another session; the present one is closed. Nothing changes when it cannot be opened."""
+        if name == self.agent.session.id:
+            self.screen.say(f"This is session {name} already.")
+            return
+        session = Session.open(name, create=create)
+        self.agent.session.close()
+        self.agent.session = session
+        self.screen.say(f"session {session.id}")
+        self.tell_session()
+
+    def tell_session(self) -> None:
+        """Damage and other news of the session, then where it stands."""
+        for warning in self.agent.session.warnings:
+            self.screen.say(str(warning), "warning")
+        recap(self)
+
+    async def _once(self) -> None:
+        try:
+            text = await self._editor.read("> ")
+        except KeyboardInterrupt:
+            self._interrupted()
+        except EOFError:
+            self.leaving = 0
+        except Leave as going:
+            self.leaving = going.status
+        except OSError:  # the terminal went away
+            self.leaving = 129
+        else:
+            await self._input(text)
+
+    async def _input(self, text: str) -> None:
+        self._asked, self._stopped = 0, _NEVER
+        self._tell_history()
+        if not text.strip():
+            return
+        if text.startswith("/") and not text.startswith("//"):
+            run_command(self, text)
+        else:
+            await self.turn(text[1:] if text.startswith("//") else text)
+
+    async def turn(self, text: str) -> None:
+        """One turn, shown. Whatever ends it, the screen is settled and the prompt can come back."""
+        images, self._images = self._images, []
+        ticking = asyncio.ensure_future(self._tick())
+        self._running = True
+        self.screen.begin()
+        try:
+            with self._keys_held():
+                async with aclosing(self.agent.stream(text, images)) as events:
+                    async for event in events:
+                        self.screen.show(event)
+                        if self._asked or self.screen.gone:
+                            self.agent.stop()
+        except OrkasError as error:
+            self.screen.say(sentence(error), "error")
+        finally:
+            self._running = False
+            ticking.cancel()
+            self.screen.end()
+        self.screen.say("")
+        self._asked = 0
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            self.screen.tick()
+            if self.screen.gone:
+                self.agent.stop()
+
+    @contextlib.contextmanager
+    def _keys_held(self) -> Iterator[None]:
+        if isinstance(self.screen, PlainScreen) or not sys.stdin.isatty():
+            yield
+            return
+        with quiet(sys.stdin.fileno()):
+            yield
+
+    def _interrupted(self) -> None:
+        """Ctrl-C: once stops the turn, twice leaves; at the prompt the first only says so."""
+        self._asked += 1
+        if self._asked > 1 or time.monotonic() - self._stopped < _TWICE:
+            self.leaving = 130
+        if self._running:
+            self._stopped = time.monotonic()
+            self.agent.stop()
+        elif self.leaving is not None:
+            return
+        else:
+            self.screen.say("Press Ctrl-C again to leave.", "dim")
+
+    def _on_interrupt(self) -> None:
+        if self._running:
+            self._interrupted()
+        else:
+            self._editor.leave(KeyboardInterrupt())
+
+    def _on_end(self, number: int) -> None:
+        """The system, or the terminal that was closed, ends us: the turn is stopped and saved first."""
+        self.leaving = 128 + number
+        if self._running:
+            self.agent.stop()
+        else:
+            self._editor.leave(Leave(self.leaving))
+
+    def _take_signals(self) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
+            for number in _ENDING:
+                self._loop.add_signal_handler(number, self._on_end, number)
+        except NotImplementedError:  # Windows: the loop takes none
+            loop = self._loop
+            signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(self._on_interrupt))
+
+    def _give_signals_back(self) -> None:
+        assert self._loop is not None
+        for number in (signal.SIGINT, *_ENDING):
+            with contextlib.suppress(NotImplementedError):
+                self._loop.remove_signal_handler(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    @contextlib.contextmanager
+    def _signals_raise(self) -> Iterator[None]:
+        """While ``input()`` blocks the loop, signals raise where it waits."""
+        self._give_signals_back()
+        for number in _ENDING:
+            signal.signal(number, _raise_leave)
+        try:
+            yield
+        finally:
+            for number in _ENDING:
+                signal.signal(number, signal.SIG_DFL)
+            self._take_signals()
+
+    def _choose_editor(self) -> Editor:
+        rich = not isinstance(self.screen, PlainScreen)
+        if rich and sys.stdin.isatty():
+            with contextlib.suppress(ImportError):
+                return PromptEditor(self._history, lambda: self.agent.cwd, names(), self.screen.expand)
+        return LineEditor(self._history, lambda: self.agent.cwd, names(), self._signals_raise)
+
+    def _tell_history(self) -> None:
+        if self._history.problem and not self._told_history:
+            self._told_history = True
+            self.screen.say(f"What you type is not kept in {self._history.path}: {self._history.problem}.", "warning")
+
+
+def _raise_leave(number: int, _frame: FrameType | None) -> Any:
+    raise Leave(128 + number)
+
+
+@contextlib.contextmanager
+def restored_terminal() -> Iterator[None]:
+    """Whatever happens inside, the terminal's settings are those of before at the end."""
+    try:
+        import termios
+
+        descriptor = sys.stdin.fileno()
+        before = termios.tcgetattr(descriptor) if os.isatty(descriptor) else None
+    except (ImportError, OSError, ValueError):
+        before = None
+    try:
+        yield
+    finally:
+        if before is not None:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -1,0 +1,168 @@
+"""The screen with Markdown, colours and a changing last part: the block under way, running tools, a clock."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal, TextIO
+
+from rich.console import Console
+
+from orkas.infra.terminal import inert
+from orkas.product.chat.live import Live
+from orkas.product.chat.markdown import Block, Splitter
+from orkas.product.chat.render import Renderer
+from orkas.product.chat.screen import Call, Screen, Tone
+from orkas.product.chat.words import clip, duration, wrap
+
+__all__ = ["RichScreen"]
+
+_STYLES: dict[Tone, str] = {
+    "plain": "", "bold": "bold", "dim": "dim", "good": "green", "warning": "yellow", "error": "red",
+}  # fmt: skip
+_THINKING_ROWS = 3
+"""Lines of the reasoning under way that are shown."""
+_SHARE = 4
+"""Drawing takes at most one part in so many of the time, however slow it is."""
+_FRAME = 0.04
+"""Least seconds between two drawings."""
+
+
+class RichScreen(Screen):
+    def __init__(self, out: TextIO) -> None:
+        super().__init__(out)
+        self._renderer = Renderer(Console(file=out).color_system)
+        self._live = Live(self.write, self.size)
+        self._splitter = Splitter()
+        self._told: list[tuple[str, list[str]]] = []
+        """Blocks of the reply under way that are settled, with their lines: what may be taken back."""
+        self._running = False
+        self._after: Literal["", "text", "line"] = ""
+        """What stands above: nothing of this turn, the model's text, or a line of ours."""
+        self._drawn: tuple[Block, int, list[str]] = (Block(""), 0, [])
+        self._next_frame = 0.0
+
+    def begin(self) -> None:
+        super().begin()
+        self._running = True
+        self._told, self._after = [], ""
+        self._draw()
+
+    def tick(self) -> None:
+        if self._running and time.monotonic() >= self._next_frame:
+            self._draw()
+
+    def end(self) -> None:
+        super().end()
+        self.settle()
+        self._running = False
+        self._live.close()
+
+    def say(self, text: str, tone: Tone = "plain") -> None:
+        self._say(inert(text).expandtabs(4).split("\n"), tone)
+
+    def _say(self, lines: list[str], tone: Tone) -> None:
+        self.settle()
+        if tone != "plain":  # what is plain may be a result that is to be copied
+            lines = [part for line in lines for part in wrap(line, self.width)]
+        self._put([self._styled(line, tone) for line in lines])
+        self._after = "line"
+
+    def reply(self, text: str) -> None:
+        self._commit(self._splitter.feed(text))
+        if time.monotonic() >= self._next_frame:
+            self._draw()
+
+    def settle(self) -> None:
+        self._commit(self._splitter.finish())
+
+    def take_back(self, count: int) -> None:
+        if not count:
+            return
+        whole = "".join(text for text, _ in self._told) + self._splitter.pending.text
+        self._splitter = Splitter()
+        if count > len(whole) or not self._live.take_back([line for _, lines in self._told for line in lines]):
+            self.say(f"the last {count:,} characters above are taken back", "warning")
+            return
+        self._told = []
+        self.reply(whole[: len(whole) - count])
+
+    def _commit(self, blocks: list[Block]) -> None:
+        settled: list[str] = []
+        for block in blocks:
+            lines = self._renderer.markdown(block.source, self.width) if block.text.strip() else []
+            if lines:
+                lines = [*self._gap(block), *lines]
+                self._after = "text"
+            self._told.append((block.text, lines))
+            settled += lines
+        if settled:
+            self._live.draw(self._area() if self._running else [], settled)
+
+    def _gap(self, block: Block) -> list[str]:
+        """An empty line between blocks, and between other lines and the reply."""
+        return [""] if self._after and not block.before else []
+
+    def _put(self, lines: list[str]) -> None:
+        """Lines that are not the reply's end what may be taken back of it."""
+        self._told = []
+        self._live.draw(self._area() if self._running else [], lines)
+
+    def _draw(self) -> None:
+        begun = time.monotonic()
+        self._live.draw(self._area())
+        now = time.monotonic()
+        self._next_frame = now + max(_FRAME, _SHARE * (now - begun))
+
+    def _area(self) -> list[str]:
+        """What still changes: the block under way, then what is being waited for."""
+        area = self._pending()
+        if area:
+            area = [*self._gap(self._splitter.pending), *area]
+        if self._thinking:
+            area += [self._styled(line, "dim") for line in self._last_thoughts()]
+        for call in self._calls.values():
+            area += self._call_lines(call)
+        if not self._calls:
+            area.append(self._styled(self._clock(), "dim"))
+        return area
+
+    def _pending(self) -> list[str]:
+        """The block under way; rendered anew only when it or the width changed."""
+        block, width = self._splitter.pending, self.width
+        if self._drawn[:2] != (block, width):
+            lines = self._renderer.markdown(block.source, width) if block.text.strip() else []
+            self._drawn = (block, width, lines)
+        return list(self._drawn[2])
+
+    def _last_thoughts(self) -> list[str]:
+        tail = "".join(self._thinking[-200:])[-4000:].strip().split("\n")
+        return [clip(inert(line), self.width - 1, self.marks.more) for line in tail[-_THINKING_ROWS:]]
+
+    def _call_lines(self, call: Call) -> list[str]:
+        took = duration(time.monotonic() - call.begun)
+        text = clip(f"{call.name}  {call.about}".rstrip(), self.width - len(took) - 6, self.marks.more)
+        lines = [f"{self._styled(self._spin(), 'good')} {self._styled(f'{text} {self.marks.dot} {took}', 'plain')}"]
+        if call.progress:
+            lines.append(self._styled("  " + clip(call.progress, self.width - 3, self.marks.more), "dim"))
+        return lines
+
+    def _clock(self) -> str:
+        doing = "thinking " + self.marks.dot + " " if self._thinking else ""
+        text = f"{self._spin()} {doing}{int(time.monotonic() - self._begun)} s {self.marks.dot} Ctrl-C stops"
+        return clip(text, self.width - 1, self.marks.more)
+
+    def _spin(self) -> str:
+        return self.marks.spin[int(time.monotonic() * 10) % len(self.marks.spin)]
+
+    def _styled(self, line: str, tone: Tone) -> str:
+        return self._renderer.styled(line, _STYLES[tone]) if line and tone != "plain" else line
+
+    def _line(self, head: str, tone: Tone, rest: str) -> None:
+        self.settle()
+        gap = [""] if self._after == "text" else []
+        self._put([*gap, self._styled(head, tone) + rest])
+        self._after = "line"
+
+    def _started(self, call: Call) -> None:
+        self._told = []
+        self._draw()

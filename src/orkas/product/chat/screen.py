@@ -1,0 +1,278 @@
+"""What is shown of a turn, and how it is chosen how to show it.
+
+``Screen`` tells events apart and remembers results; its two kinds draw: ``RichScreen`` with Markdown, colours and a
+changing last part, ``PlainScreen`` line after line without a single escape code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TextIO, TypeAlias, assert_never
+
+from orkas.infra.events import (
+    Compaction,
+    Done,
+    Event,
+    Notice,
+    Retry,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+)
+from orkas.infra.terminal import inert
+from orkas.product.chat.words import Marks, call_summary, clip, done_line, duration, failure, fold, one_line
+
+__all__ = ["PlainScreen", "Result", "Screen", "Tone", "choose_screen"]
+
+Tone: TypeAlias = Literal["plain", "bold", "dim", "good", "warning", "error"]
+
+KEPT = 100
+"""Tool results that ``/expand`` can still show."""
+
+
+@dataclass(slots=True)
+class Result:
+    """A tool call that ended; ``number`` counts from 1 in this chat."""
+
+    number: int
+    title: str
+    text: str
+    is_error: bool
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call that runs."""
+
+    name: str
+    about: str
+    begun: float
+    progress: str = ""
+
+
+class Screen(ABC):
+    """One per chat. A terminal that went away is noted in ``gone`` and never raises."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.out = out
+        self.gone = False
+        self.marks = Marks.of(out.encoding)
+        self.whole_thinking = False
+        """Show the model's reasoning in full instead of a line."""
+        self.results: deque[Result] = deque(maxlen=KEPT)
+        self._count = 0
+        self._calls: dict[str, Call] = {}
+        self._thinking: list[str] = []
+        self._thinking_since = self._begun = 0.0
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self._begun = time.monotonic()
+
+    def tick(self) -> None:  # noqa: B027 - a screen without clocks has nothing to do
+        """Called some times a second while a turn runs: bring clocks up to date."""
+
+    def end(self) -> None:
+        """The turn is over, however it ended; nothing that still changes is left on the screen."""
+        self._thought()
+        self._calls.clear()
+
+    @abstractmethod
+    def say(self, text: str, tone: Tone = "plain") -> None:
+        """A line or more of our own; foreign parts of it are made inert here."""
+
+    @abstractmethod
+    def reply(self, text: str) -> None:
+        """Text of the model, as it arrives."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """The model's text has ended for now: show all of it."""
+
+    @abstractmethod
+    def take_back(self, count: int) -> None:
+        """The last ``count`` characters given to ``reply`` do not hold any more."""
+
+    def expand(self, number: int | None = None) -> None:
+        """Show the whole of a result, the last one by default."""
+        found = [r for r in self.results if number in (None, r.number)]
+        if not found:
+            kept = [str(r.number) for r in self.results] or ["none yet"]
+            self.say(f"There is no such tool result; there is {clip(', '.join(kept), 60)}.", "warning")
+            return
+        self.say(self.joined(str(found[-1].number), found[-1].title), "bold")
+        self.say(found[-1].text.rstrip("\n"))
+
+    def show(self, event: Event) -> None:
+        if not isinstance(event, ThinkingDelta):
+            self._thought()
+        match event:
+            case TextDelta():
+                self.reply(event.text)
+            case ThinkingDelta():
+                self._think(event.text)
+            case ToolStart():
+                self.settle()
+                self._calls[event.id] = Call(one_line(event.name, 80), call_summary(event.input), time.monotonic())
+                self._started(self._calls[event.id])
+            case ToolProgress():
+                if call := self._calls.get(event.id):
+                    call.progress = one_line(event.text.strip().rpartition("\n")[2][-500:])
+            case ToolEnd():
+                self._ended(event)
+            case Compaction():
+                sizes = f"{event.tokens_before:,} to {event.tokens_after:,} tokens"
+                self.say(f"The conversation was summarised: {sizes}.", "dim")
+            case Retry():
+                self.take_back(event.discard)
+                wait = f" in {duration(event.wait_s)}" if event.wait_s else ""
+                self.say(f"Asking again{wait} (attempt {event.attempt}): {event.reason}", "warning")
+            case Notice():
+                self.say(event.text, "dim" if event.level == "info" else event.level)
+            case Done():
+                self._done(event)
+            case _:
+                assert_never(event)
+
+    def _think(self, text: str) -> None:
+        if not self._thinking:
+            self.settle()
+            self._thinking_since = time.monotonic()
+        self._thinking.append(text)
+
+    def _thought(self) -> None:
+        """Reasoning is over: all of it, or a line."""
+        if self._thinking:
+            text, self._thinking = "".join(self._thinking).strip(), []
+            if self.whole_thinking and text:
+                self.say(text, "dim")
+            self.say(f"thought for {duration(time.monotonic() - self._thinking_since)}", "dim")
+
+    @abstractmethod
+    def _started(self, call: Call) -> None: ...
+
+    def _ended(self, event: ToolEnd) -> None:
+        self.settle()
+        call = self._calls.pop(event.id, None) or Call(one_line(event.name, 80), "", time.monotonic())
+        self._count += 1
+        title = f"{call.name}  {call.about}".rstrip()
+        self.results.append(Result(self._count, title, event.result, event.is_error))
+        took = duration(time.monotonic() - call.begun)
+        lines, more = fold(event.result)
+        head = f"{self.marks.bad if event.is_error else self.marks.ok} "
+        width = self.width
+        tone: Tone = "error" if event.is_error else "good"
+        if len(lines) == 1 and not more:
+            self._line(head, tone, self._with_result(title, took, lines[0], width - len(head)))
+            return
+        self._line(head, tone, f"{clip(title, width - 2 - len(took) - 3, self.marks.more)} {self.marks.dot} {took}")
+        for line in lines:
+            self.say("  " + clip(line, width - 2, self.marks.more), "dim")
+        if more:
+            self.say(f"  {self.marks.more} {more} more lines {self.marks.dot} /expand {self._count}", "dim")
+
+    def _with_result(self, title: str, took: str, line: str, width: int) -> str:
+        """Title, time and a result of one line, sharing the width."""
+        dot = f" {self.marks.dot} "
+        title = clip(title, max(12, width - len(took) - len(line) - 6, width // 2), self.marks.more)
+        return clip(dot.join((title, took, line)), max(8, width), self.marks.more)
+
+    @abstractmethod
+    def _line(self, head: str, tone: Tone, rest: str) -> None:
+        """A line whose head has a tone of its own."""
+
+    def _done(self, done: Done) -> None:
+        self.settle()
+        if done.outcome == "aborted":
+            self.say("stopped", "warning")
+        elif done.error is not None:
+            self.say(failure(done.error), "error")
+        self.say(done_line(done, time.monotonic() - self._begun, self.marks.dot), "dim")
+
+    def joined(self, *parts: str) -> str:
+        """Parts of a line with a dot between them."""
+        return f" {self.marks.dot} ".join(part for part in parts if part)
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return self.size().columns
+
+    def size(self) -> os.terminal_size:
+        try:
+            size = os.get_terminal_size(self.out.fileno())
+        except (OSError, ValueError):
+            size = os.terminal_size((0, 0))
+        return size if size.columns > 0 and size.lines > 0 else os.terminal_size((80, 24))
+
+    def write(self, text: str) -> None:
+        """To the terminal, at once. One that is gone is noted, not raised: the turn must end in order."""
+        if self.gone:
+            return
+        try:
+            self.out.write(text)
+            self.out.flush()
+        except (OSError, ValueError):
+            self.gone = True
+
+
+class PlainScreen(Screen):
+    """For pipes, dumb terminals, ``NO_COLOR`` and an install without rich."""
+
+    def __init__(self, out: TextIO) -> None:
+        super().__init__(out)
+        self._mid_line = False
+        self._held = ""
+        """A carriage return whose line feed may still come."""
+
+    def say(self, text: str, tone: Tone = "plain") -> None:
+        self.settle()
+        label = "error: " if tone == "error" else ""
+        self.write(label + inert(text) + "\n")
+
+    def reply(self, text: str) -> None:
+        text = self._held + text
+        self._held = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r")
+        if text:
+            self.write(inert(text))
+            self._mid_line = not text.endswith("\n")
+
+    def settle(self) -> None:
+        if self._mid_line:
+            self.write("\n")
+        self._mid_line, self._held = False, ""
+
+    def take_back(self, count: int) -> None:
+        if count:
+            self.settle()
+            self.write(f"[the last {count:,} characters above are taken back]\n")
+
+    def _line(self, head: str, tone: Tone, rest: str) -> None:
+        self.say(head + rest)
+
+    def _started(self, call: Call) -> None:
+        self.say(f"{self.marks.run} {call.name}  {call.about}".rstrip())
+
+
+def choose_screen(out: TextIO | None = None, environ: Mapping[str, str] | None = None) -> Screen:
+    """The richest screen that this output, these settings and this install can carry."""
+    out, environ = out or sys.stdout, os.environ if environ is None else environ
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        out.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if not out.isatty() or environ.get("NO_COLOR") or environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
+        return PlainScreen(out)
+    try:
+        from orkas.product.chat.rich_screen import RichScreen
+    except ImportError:
+        return PlainScreen(out)
+    return RichScreen(out)

@@ -1,0 +1,141 @@
+"""From options to a conversation: which model and why, which session, which tools."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from orkas._version import __version__
+from orkas.app import Agent, builtins
+from orkas.harness.session import Session
+from orkas.harness.tool import Tool
+from orkas.infra.config import home
+from orkas.infra.errors import OrkasError, UsageError
+from orkas.product.chat import sessions
+from orkas.product.chat.commands import sentence
+from orkas.product.chat.screen import Screen
+from orkas.providers import discovery
+
+__all__ = ["choose_model", "make_agent", "offer_local_model"]
+
+_QUESTION = "Install a small model that runs on this machine, without a key (1.1 GB)? [y/N] "
+
+
+def make_agent(options: argparse.Namespace, model: Any) -> Agent:
+    """The agent of these options; its session is open.
+
+    Raises:
+        OrkasError: an option cannot be met; one sentence says which.
+    """
+    more: dict[str, Any] = {}
+    if options.approve is not None:
+        more["approve"] = options.approve
+    if options.max_rounds is not None:
+        more["max_rounds"] = options.max_rounds
+    session = _open_session(options)
+    try:
+        return Agent(
+            model, session=session, cwd=options.cwd, system=options.system or "", tools=_tools(options.tools),
+            thinking=options.thinking, **more,
+        )  # fmt: skip
+    except BaseException:
+        session.close()
+        raise
+
+
+def _open_session(options: argparse.Namespace) -> Session:
+    if options.session:
+        return Session.open(options.session)
+    if options.continue_:
+        if not (last := sessions.recent(1)):
+            raise UsageError("there is no earlier session to continue", hint="start without --continue")
+        return Session.open(last[0].id, create=False)
+    return Session.open(sessions.fresh_id())
+
+
+def _tools(given: str | Iterable[Any] | None) -> list[Any] | None:
+    """``a,b``, ``all`` or ``none`` as tools; None: the built-in ones."""
+    if given is None or given == "all":
+        return None
+    if not isinstance(given, str):
+        return list(given)
+    if given == "none":
+        return []
+    have: dict[str, Tool] = {tool.name: tool for tool in builtins()}
+    wanted = [name.strip() for name in given.split(",") if name.strip()]
+    for name in wanted:
+        if name not in have:
+            near = difflib.get_close_matches(name, have, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(have)}"
+            raise UsageError(f"there is no tool {name!r}", hint=hint)
+    return [have[name] for name in wanted]
+
+
+def choose_model(screen: Screen) -> discovery.Step:
+    """The best model that is found, and, in a line, what was looked for before it."""
+    steps = discovery.discover()
+    for step in steps:
+        if step.found and step.model:
+            missed = [s.text.rstrip(".") for s in steps[: steps.index(step)]]
+            screen.say(screen.joined(*missed, step.text.rstrip(".")), "dim")
+            return step
+    raise UsageError("no model was found", hint="set a key (orkas auth login), or run: orkas models install local")
+
+
+def offer_local_model(screen: Screen, ask: Callable[[str], str] = input) -> tuple[bool, str]:
+    """Tell how to get a real model and offer to install one, once. True: it is installed.
+
+    The string is an answer that was no answer: what the user wants to say to the model.
+    """
+    screen.say("The demo only shows how this looks. For a real model: set a key, such as ANTHROPIC_API_KEY,", "warning")
+    screen.say("start a local server such as ollama, or run: orkas models install local", "warning")
+    declined = home() / "local-model-declined"
+    if declined.exists():
+        return False, ""
+    answer = ask(_QUESTION).strip()
+    if answer.lower() in ("y", "yes"):
+        return _install(screen), ""
+    _remember(declined)
+    return False, answer if answer.lower() not in ("", "n", "no") else ""
+
+
+def _remember(declined: Path) -> None:
+    """Not to ask again; when that cannot be written, asking again is no harm."""
+    try:
+        declined.parent.mkdir(parents=True, exist_ok=True)
+        declined.touch()
+    except OSError:
+        return
+
+
+def _install(screen: Screen) -> bool:
+    try:
+        from orkas.product.local_model import install
+
+        install(progress=lambda text: screen.say(str(text), "dim"))
+    except KeyboardInterrupt:
+        screen.say("Stopped; `orkas models install local` goes on where it was.", "warning")
+    except ImportError as error:
+        screen.say(f"It cannot be installed here: {error}.", "error")
+    except OrkasError as error:
+        screen.say(sentence(error), "error")
+    else:
+        return True
+    return False
+
+
+def greet(agent: Agent, screen: Screen) -> None:
+    """Two lines: what answers, where it works, and how to get help and leave."""
+    screen.say(screen.joined(f"Orkas {__version__}", agent.model, _short(agent.cwd)), "bold")
+    kept = f"session {agent.session.id}" if agent.session.path else "session in memory only"
+    screen.say(screen.joined(kept, "/help", "Ctrl-D leaves"), "dim")
+
+
+def _short(path: Path) -> str:
+    user = str(Path.home())
+    text = str(path)
+    return "~" + text[len(user) :] if text == user or text.startswith(user + os.sep) else text
