@@ -35,7 +35,7 @@ _SHORT: dict[str, tuple[str, dict[str, str]]] = {
         "Search the text inside all files for a word; returns file:line: text",
         {"pattern": "word to search"},
     ),
-    "shell": ("Run a shell command and return its output", {"command": "the command"}),
+    "shell": ("Run a shell command such as wc or date and return its output", {"command": "the command"}),
 }
 
 
