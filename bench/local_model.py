@@ -57,6 +57,10 @@ def says(*wanted: str) -> Callable[[str, Path], bool]:
     )
 
 
+def agrees(answer: str, _folder: Path) -> bool:
+    return bool(answer) and re.search(r"\b(?:no|not|cannot)\b|n't", answer, re.I) is None
+
+
 def names_only(wanted: str, others: list[str]) -> Callable[[str, Path], bool]:
     """The answer names the wanted file and none of the others."""
     return lambda answer, _folder: wanted in answer and not any(o in answer for o in others if o != wanted)
@@ -77,7 +81,7 @@ def job_list(rng: random.Random, folder: Path) -> Job:
     if asked == "size":
         return Job("list", f"How many bytes is {pick}?", says(str(sizes[files.index(pick)])))
     if asked == "exists":
-        return Job("list", f"Is there a file called {pick} in this folder?", says("yes", "there is", pick))
+        return Job("list", f"Is there a file called {pick} in this folder?", agrees)
     return Job("list", asked, names_only(largest, files))
 
 

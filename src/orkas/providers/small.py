@@ -31,8 +31,11 @@ _SHORT: dict[str, tuple[str, dict[str, str]]] = {
         "Replace a piece of text in a file by another",
         {"path": "file path", "old_text": "text to replace", "new_text": "text to put there"},
     ),
-    "search_files": ("Search all files for a word; returns file:line: text", {"pattern": "word to search"}),
-    "shell": ("Run a shell command and return its output", {"command": "the command"}),
+    "search_files": (
+        "Search the text inside all files for a word; returns file:line: text",
+        {"pattern": "word to search"},
+    ),
+    "shell": ("Run a shell command such as wc or date and return its output", {"command": "the command"}),
 }
 
 

@@ -98,8 +98,10 @@ def remove(name: str, home: Path | None = None) -> InstalledModel:
     """Delete an installed model. A file that it was linked from stays.
 
     Raises:
-        ProviderError: class ``not_found``. StorageError: the disk refused.
+        UsageError: no name. ProviderError: class ``not_found``. StorageError: the disk refused.
     """
+    if not name:
+        raise UsageError("which local model is to be removed?", hint="orkas doctor names those that are installed")
     model = find(name, home)
     try:
         (model.folder / "manifest.json").unlink()
