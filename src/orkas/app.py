@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from orkas.harness.policy import Policy
 from orkas.harness.prompt import system_prompt
@@ -30,7 +30,9 @@ __all__ = ["Agent", "builtins"]
 
 logging.getLogger("orkas").addHandler(logging.NullHandler())  # a library is silent until its user listens
 
-Approve = Literal["ask", "edits", "all", "none"]
+Approve: TypeAlias = Literal["ask", "edits", "all", "none"]
+Images: TypeAlias = Sequence["Image | str | os.PathLike[str]"]
+"""Images of a user's message: ready ones, or paths of PNG, JPEG, GIF or WebP files."""
 
 
 def builtins() -> list[Tool]:
@@ -108,7 +110,7 @@ class Agent:
         else:
             self._provider, self._model = model, getattr(model, "model", "model")
 
-    async def stream(self, prompt: str, images: Sequence[Image | str | os.PathLike[str]] = ()) -> AsyncGenerator[Event, None]:
+    async def stream(self, prompt: str, images: Images = ()) -> AsyncGenerator[Event, None]:
         """One turn, told as events; the last is ``done``. Paths of images are read and checked first.
 
         Raises:
@@ -124,7 +126,7 @@ class Agent:
         finally:
             self._running = None
 
-    async def run(self, prompt: str, images: Sequence[Image | str | os.PathLike[str]] = ()) -> Done:
+    async def run(self, prompt: str, images: Images = ()) -> Done:
         """``stream``, drained: the ``done`` event."""
         async with aclosing(self.stream(prompt, images)) as events:
             async for event in events:
@@ -141,7 +143,7 @@ class Agent:
         setup = await self._setup(Abort())
         return setup.provider.request(Turn(setup).params())
 
-    def run_sync(self, prompt: str, images: Sequence[Image | str | os.PathLike[str]] = ()) -> Done:
+    def run_sync(self, prompt: str, images: Images = ()) -> Done:
         """``run`` for programs without an event loop.
 
         Raises:
@@ -193,7 +195,7 @@ class Agent:
         if self._provider is None:
             from orkas.providers.discovery import choose
 
-            self.use((await asyncio.to_thread(choose, os.environ)).model or "")
+            self.use((await asyncio.to_thread(choose)).model or "")
         return self._wired(abort)
 
     def _wired(self, abort: Abort) -> Setup:
@@ -233,8 +235,8 @@ def _by_name(tools: Iterable[Tool | Callable[..., Any]] | None) -> dict[str, Too
         tools = builtins()
     named: dict[str, Tool] = {}
     for given in tools:
-        one = given if hasattr(given, "parameters") and hasattr(given, "run") else FunctionTool(given)  # type: ignore[arg-type]
+        one = cast("Tool", given) if hasattr(given, "parameters") else FunctionTool(cast("Callable[..., Any]", given))
         if one.name in named:
             raise UsageError(f"two tools are called {one.name!r}", hint="give one of them another name")
-        named[one.name] = one  # type: ignore[assignment]
+        named[one.name] = one
     return named

@@ -45,7 +45,8 @@ def load_image(source: Image | str | os.PathLike[str]) -> Image:
             )
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"image {str(path)!r} cannot be read: {error.strerror}", hint="check its permissions") from None
+        what = f"image {str(path)!r} cannot be read: {error.strerror}"
+        raise UsageError(what, hint="check its permissions") from None
     kind = media_type(data[:16])
     if kind is None:
         raise UsageError(f"{str(path)!r} is no PNG, JPEG, GIF or WebP image", hint="convert it to one of these first")

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from orkas.infra.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage, calls_of
 
 __all__ = [
-    "INTERRUPTED", "Check", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired", "is_tool_image",
-    "open_calls", "repair",
+    "INTERRUPTED", "Check", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired", "is_tool_image", "open_calls",
+    "repair",
 ]  # fmt: skip
 
 INTERRUPTED = "interrupted: this call did not finish and its result is lost; it may or may not have had an effect"
@@ -53,21 +53,6 @@ class Check:
     __slots__ = ("_count", "_first", "_ids", "_known", "_last", "_length", "_rank", "_spoken")
 
     def __init__(self) -> None:
-        self._forget()
-
-    def holds(self, messages: Sequence[Message]) -> bool:
-        """Whether ``messages`` are paired."""
-        n = self._length
-        if n > len(messages) or (n and messages[n - 1] is not self._last):
-            self._forget()
-        if not self._walk(messages):
-            self._forget()
-            return False
-        self._length = len(messages)
-        self._last = messages[-1] if messages else None
-        return True
-
-    def _forget(self) -> None:
         self._length = 0
         self._last: Message | None = None
         self._ids: list[str | None] = []  # the ids of all calls so far
@@ -75,6 +60,18 @@ class Check:
         self._first = self._count = 0  # where the ids of the newest group begin; how many there are
         self._rank = -1  # place of the newest picture of that group
         self._spoken = False  # the user has spoken since the group
+
+    def holds(self, messages: Sequence[Message]) -> bool:
+        """Whether ``messages`` are paired."""
+        n = self._length
+        if n > len(messages) or (n and messages[n - 1] is not self._last):
+            self.__init__()  # type: ignore[misc]  # from the beginning
+        if not self._walk(messages):
+            self.__init__()  # type: ignore[misc]
+            return False
+        self._length = len(messages)
+        self._last = messages[-1] if messages else None
+        return True
 
     def _walk(self, messages: Sequence[Message]) -> bool:
         """Go over what is new. Local names: this is the one loop that sees each message of a long session."""
@@ -103,7 +100,7 @@ class Check:
                     first, rank, spoken = start, -1, False
                 else:
                     first = count
-            elif not m.origin or m.origin != "tool_image" or m.tool_call_id not in ids[first:]:  # type: ignore[union-attr]
+            elif kind is not UserMessage or m.origin != "tool_image" or m.tool_call_id not in ids[first:]:  # type: ignore[union-attr]
                 spoken = True
             else:
                 place = ids.index(m.tool_call_id, first)  # type: ignore[union-attr]

@@ -101,7 +101,7 @@ class Turn(msgspec.Struct, eq=False):
             except (OrkasError, OSError) as problem:
                 outcome, self.stop_reason, error = "failed", "error", _info(problem)
                 _log.error("turn failed: %s", problem)
-            except Exception as problem:  # a fault of ours ends the turn as an event, not as a caller left hanging
+            except Exception as problem:  # noqa: BLE001 - a fault of ours ends the turn as an event, not as a caller left hanging
                 outcome, self.stop_reason = "failed", "error"
                 error = ErrorInfo("internal", f"{type(problem).__name__}: {problem}")
                 _log.exception("internal fault")
@@ -182,7 +182,7 @@ class Turn(msgspec.Struct, eq=False):
         text = "".join(p.text for batch in heard for p in batch if type(p) is TextPart)
         self.text = text
         if text:
-            reason = "aborted" if self.setup.context.abort.fired else "error"
+            reason: StopReason = "aborted" if self.setup.context.abort.fired else "error"
             with suppress(StorageError):  # kept in memory; the fault that ends the turn is the one to tell
                 self.setup.session.append(self._message(text, reason))
 
@@ -210,7 +210,7 @@ class Turn(msgspec.Struct, eq=False):
                         yield ToolProgress(self._next(), call.id, told)
             [message] = await session.commit(tool_result(call.id, result.text, is_error=result.is_error))
             self.running = None
-            self._count(call, is_error=result.is_error)
+            self._count(call.name, is_error=result.is_error)
             images += [_image_message(call, image) for image in result.images]
             yield ToolEnd(self._next(), call.id, call.name, text_of(message), result.is_error)
         if images:
@@ -225,8 +225,11 @@ class Turn(msgspec.Struct, eq=False):
         self._called.add(key)
         return self._answer_now
 
-    def _count(self, call: ToolCall, *, is_error: bool) -> None:
-        count = self.tools.setdefault(call.name, ToolCount())
+    def _name_of(self, call_id: str) -> str:
+        return next(c.name for m in reversed(self.setup.session.messages) for c in calls_of(m) if c.id == call_id)
+
+    def _count(self, tool: str, *, is_error: bool) -> None:
+        count = self.tools.setdefault(tool, ToolCount())
         count.calls += 1
         count.errors += is_error
 
@@ -255,9 +258,8 @@ class Turn(msgspec.Struct, eq=False):
             _log.error("the interrupted results are not saved yet: %s", problem)
         for message in closed:
             if message.tool_call_id == self.running:
-                name = next(c.name for m in reversed(self.setup.session.messages) for c in calls_of(m) if c.id == self.running)
-                self.tools.setdefault(name, ToolCount()).calls += 1
-                self.tools[name].errors += 1
+                name = self._name_of(message.tool_call_id)
+                self._count(name, is_error=True)
                 yield ToolEnd(self._next(), message.tool_call_id, name, text_of(message), is_error=True)
 
     def _closing_results(self) -> list[ToolMessage]:

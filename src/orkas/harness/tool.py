@@ -88,7 +88,9 @@ def schema_of(shape: Any) -> dict[str, Any]:
 class FunctionTool:
     """A plain function as a tool. A synchronous one runs in a thread; Stop does not wait for it."""
 
-    def __init__(self, function: Callable[..., Any], *, name: str | None = None, description: str | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *, name: str | None = None, description: str | None = None
+    ) -> None:
         self.function = function
         self.name = name or function.__name__
         doc = inspect.cleandoc(description or inspect.getdoc(function) or "")
@@ -116,8 +118,12 @@ class FunctionTool:
 @overload
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 @overload
-def tool(*, name: str | None = None, description: str | None = None) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = None, description: str | None = None) -> Any:
+def tool(
+    *, name: str | None = None, description: str | None = None
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None, /, *, name: str | None = None, description: str | None = None
+) -> Any:
     """Make a tool of a function: the schema from its type hints, the description from its docstring.
 
     A parameter annotated ``ToolContext`` receives the context and is not shown to the model. The result may be a

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 __all__ = ["Abort", "Aborted"]
 
 
-class Aborted(Exception):  # noqa: N818 - it is not an error
+class Aborted(Exception):
     """Raised inside a guarded step once the abort has fired."""
 
 

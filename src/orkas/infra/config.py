@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from orkas.infra.errors import StorageError, UsageError
+from orkas.infra import files
+from orkas.infra.errors import UsageError
 
 __all__ = ["KEYS", "Setting", "Settings", "file_path", "home", "load", "set_value"]
 
@@ -178,7 +178,7 @@ def set_value(name: str, text: str) -> Any:
         raise UsageError(
             f"{name!r} stands in {file_path()} in a form that cannot be changed here", hint="change it with an editor"
         )
-    _replace(file_path(), new.encode())
+    files.replace(file_path(), new.encode())
     return value
 
 
@@ -331,27 +331,3 @@ def _after_value(rest: str) -> str:
     if found := re.match(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s#]+", rest):
         return rest[found.end() :]
     return rest
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Put ``data`` in place of the file at once: whole and durable, or as it was.
-
-    Raises:
-        StorageError: it could not be written.
-    """
-    path = path.resolve()  # a link (to a folder of dotfiles) stays a link
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(file, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(file)
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise StorageError(
-            f"{path} could not be written: {error.strerror or error}", hint="free space or correct its permissions"
-        ) from None

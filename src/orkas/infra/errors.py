@@ -42,7 +42,13 @@ class ProviderError(OrkasError):
     """
 
     def __init__(
-        self, message: str, *, class_: ErrorClass, status: int | None = None, wait_s: float | None = None, hint: str = ""
+        self,
+        message: str,
+        *,
+        class_: ErrorClass,
+        status: int | None = None,
+        wait_s: float | None = None,
+        hint: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
         self.class_: ErrorClass = class_

@@ -126,7 +126,7 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 _encoder = msgspec.json.Encoder()
 _decode_typed = msgspec.json.Decoder(Message).decode
 _KNOWN = {"text": Text, "image": Image, "thinking": Thinking, "tool_call": ToolCall, "opaque": Opaque}
-_SURROGATES = {code: "\ufffd" for code in range(0xD800, 0xE000)}
+_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 def new_id() -> str:

@@ -5,6 +5,7 @@ Only the loopback addresses of usual local servers are contacted, and none is wa
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -65,7 +66,7 @@ LOCAL_SERVERS: tuple[LocalServerRow, ...] = (
 
 
 def discover(
-    environ: Mapping[str, str],
+    environ: Mapping[str, str] = os.environ,
     *,
     explicit: str | None = None,
     probe: bool = True,
@@ -86,7 +87,7 @@ def discover(
     ]
 
 
-def choose(environ: Mapping[str, str], **options: Any) -> Step:
+def choose(environ: Mapping[str, str] = os.environ, **options: Any) -> Step:
     """The first step that found something; takes what ``discover`` takes. Local servers are asked only where nothing
     before them was found."""
     quick = discover(environ, **{**options, "probe": False})

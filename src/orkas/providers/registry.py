@@ -26,18 +26,17 @@ def split_model(model: str) -> tuple[str, str]:
     Raises:
         UsageError: no vendor can be told.
     """
-    rows = table()
     name = model.strip()
     vendor, slash, rest = name.partition("/")
-    if slash and vendor.lower() in (*rows, *_OURS):
+    if slash:
+        if vendor.lower() not in _OURS and vendor.lower() not in table():
+            raise UsageError(f"unknown vendor {vendor!r}", hint=_near(vendor))
         if not rest:
             raise UsageError(f"{model!r} names no model", hint=f"write {vendor}/MODEL")
         return vendor.lower(), rest
-    if slash:
-        raise UsageError(f"unknown vendor {vendor!r}", hint=_near(vendor))
     if not name:
         raise UsageError("no model given", hint="name one as vendor/model, or set ORKAS_MODEL")
-    if found := max(_claims(name, rows), default=None):
+    if found := max(_claims(name, table()), default=None):
         return found[1], name
     if ":" in name:
         return "ollama", name
@@ -81,7 +80,7 @@ def resolve(
         return _OURS[vendor](), model_id
     row = table()[vendor]
     url = _base_url(vendor, row, base_url, environ)
-    key_names = (_variable(vendor, "API_KEY"), *row.keys)
+    key_names = row.key_variables(vendor)
     key = api_key or next((v for n in key_names if (v := environ.get(n, "").strip())), None)
     dialect = _dialect(vendor, row)
     named = row.keys[0] if vendor == "openai-chat" else key_names[0]
@@ -108,12 +107,8 @@ _OURS: dict[str, Callable[[], LLMProvider]] = {"local": _local, "demo": _demo}
 """Vendors that are not rows: what runs on this machine without an address of its own."""
 
 
-def _variable(vendor: str, what: str) -> str:
-    return f"{vendor.upper().replace('-', '_')}_{what}"
-
-
 def _base_url(vendor: str, row: Vendor, given: str | None, environ: Mapping[str, str]) -> str:
-    names = (_variable(vendor, "BASE_URL"), *row.urls)
+    names = row.url_variables(vendor)
     url = given or next((v for n in names if (v := environ.get(n, "").strip())), "")
     if not url and not row.base_url:
         raise UsageError(f"{vendor} needs a base URL", hint=f"give base_url, or set {names[0]}")

@@ -59,6 +59,19 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bare model names that begin like this belong here."""
     quirks: Quirks = Quirks()
 
+    def key_variables(self, name: str) -> list[str]:
+        """Environment variables that may hold the key of row ``name``, in the order they are looked at."""
+        return list(dict.fromkeys([variable(name, "API_KEY"), *self.keys]))
+
+    def url_variables(self, name: str) -> list[str]:
+        """The same for its endpoint."""
+        return list(dict.fromkeys([variable(name, "BASE_URL"), *self.urls]))
+
+
+def variable(row: str, what: str) -> str:
+    """``<ROW>_<WHAT>``: upper case, ``-`` as ``_``."""
+    return f"{row.upper().replace('-', '_')}_{what}"
+
 
 @cache
 def table() -> dict[str, Vendor]:

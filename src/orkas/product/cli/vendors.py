@@ -26,7 +26,9 @@ class Row(NamedTuple):
 
     @property
     def url_variable(self) -> str:
-        return _variable(self.name, "BASE_URL")
+        from orkas.providers.vendors import variable
+
+        return variable(self.name, "BASE_URL")
 
 
 def rows() -> list[Row]:
@@ -35,13 +37,8 @@ def rows() -> list[Row]:
 
     found = []
     for name, row in table().items():
-        variables = list(dict.fromkeys([_variable(name, "API_KEY"), *row.keys]))
-        urls = [_variable(name, "BASE_URL"), *row.urls]
-        url = next((given for u in urls if (given := os.environ.get(u, "").strip())), row.base_url)
+        variables = row.key_variables(name)
+        url = next((given for u in row.url_variables(name) if (given := os.environ.get(u, "").strip())), row.base_url)
         key = next((v for v in variables if os.environ.get(v, "").strip()), None)
         found.append(Row(name, row.dialect, url, row.local, variables, key, list(row.prefixes)))
     return found
-
-
-def _variable(vendor: str, what: str) -> str:
-    return f"{vendor.upper().replace('-', '_')}_{what}"

@@ -252,10 +252,21 @@ def _alone(folder: Path) -> Generator[None, None, None]:
         raise StorageError(f"cannot write {folder}: {error.strerror}") from None
     with lock:
         if sys.platform != "win32":
-            import fcntl
-
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(f"another installation is under way in {folder}", hint="wait for it") from None
+            _lock(lock, folder)
         yield
+
+
+def _lock(file: IO[str], folder: Path) -> None:
+    """Take the lock. A moment of patience: a child that a killed installation was starting may hold it until it runs."""
+    import fcntl
+
+    deadline = time.monotonic() + 2
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise UsageError(f"another installation is under way in {folder}", hint="wait for it") from None
+            time.sleep(0.05)
+        else:
+            return
