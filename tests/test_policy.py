@@ -159,6 +159,9 @@ busybox sh -c 'sudo id'
 busybox rm -rf /
 strace -f sudo id
 watch sudo id
+find -L / -delete
+uv run sudo id
+npm exec -- sudo id
 env - sudo id
 env -- sudo id
 flock /tmp/l sudo id
@@ -403,6 +406,9 @@ source .venv/bin/activate
 node -v
 python3 --version
 uv run pytest
+uv add sudo
+npm run reboot
+npm install
 npx tsc --noEmit
 echo done # sudo
 ls # ; rm -rf /

@@ -107,7 +107,7 @@ async def test_bad_arguments_are_named(bench: Bench) -> None:
     [
         "../outside/secret.txt", "link", "folder/secret.txt", "sub/../../outside/secret.txt", "{outside}/secret.txt",
         "chain",
-    ],  # fmt: skip
+    ],
 )
 async def test_no_way_out_of_the_working_folder(bench: Bench, cwd: Path, outside: Path, path: str) -> None:
     (cwd / "sub").mkdir()

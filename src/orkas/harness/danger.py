@@ -292,5 +292,3 @@ def _reads_commands(body: Script) -> bool:
 
 def _plain(words: list[Word]) -> str:
     return "".join(p.text for w in words for p in w if not isinstance(p, Sub | Var))
-
-

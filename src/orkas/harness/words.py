@@ -49,9 +49,7 @@ class Scope:
     """``$1`` and the like may hold something."""
 
     def copy(self) -> Scope:
-        return replace(
-            self, variables=dict(self.variables), functions=dict(self.functions), written=set(self.written)
-        )
+        return replace(self, variables=dict(self.variables), functions=dict(self.functions), written=set(self.written))
 
     def doubt(self, before: Scope) -> None:
         """What was set since ``before`` was set perhaps."""
