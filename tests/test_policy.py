@@ -576,6 +576,12 @@ def test_modes(mode: Mode, headless: bool, write: str, curl: str) -> None:
     assert all(v.reasons for v in verdicts.values() if v.verdict == "deny")
 
 
+def test_an_edit_of_what_git_runs_is_not_approved_with_the_edits() -> None:
+    for path in (".git/hooks/pre-commit", "sub/.GIT/config", "./.git/config"):
+        assert Policy("edits", headless=False).decide("write_file", {"path": path}).verdict == "ask"
+    assert Policy("edits").decide("write_file", {"path": ".github/workflows/x.yml"}).verdict == "allow"
+
+
 def test_a_call_without_arguments_is_no_reason_to_fail() -> None:
     assert Policy("ask").decide("shell", None).verdict == "allow"
     assert Policy("ask").decide("shell", {"command": 3}).verdict == "allow"

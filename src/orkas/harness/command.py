@@ -94,6 +94,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\[[^]\s$`'\"]*\])?\+?=", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
 _OPERATOR = re.compile(r":?[-=?+]|##?|%%?|//?|\^\^?|,,?|:|@", re.ASCII)
+_PLAIN = re.compile(r"[^\s;&|<>()'\"\\$`]+")
+_PLAIN_QUOTED = re.compile(r'[^"\\$`]+')
 _TWO_WORDS = re.compile(r"[A-Za-z_]\w*[ \t]+[A-Za-z_/-]*[A-Za-z_]", re.ASCII)
 _REDIRECT = re.compile(r"(?:\d+|\{[A-Za-z_]\w*\})?(&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>)", re.ASCII)
 _ENDS = frozenset(" \t\n;&|<>()")
@@ -498,8 +500,16 @@ class _Parser:
                     raise NotUnderstood("a pattern with parentheses")
                 break
             else:
-                parts += self._piece(quoted=False)
+                parts += self._plain(_PLAIN) or self._piece(quoted=False)
         return _joined(parts)
+
+    def _plain(self, run: re.Pattern[str], *, quoted: bool = False) -> list[Part]:
+        """Characters that mean themselves, in one go."""
+        found = run.match(self.text, self.at)
+        if not found:
+            return []
+        self.at = found.end()
+        return [Lit(found.group(), quoted)]
 
     def _piece(self, *, quoted: bool) -> list[Part]:
         """The next character, escape, quotation or expansion."""
@@ -543,7 +553,7 @@ class _Parser:
                 parts.append(Lit('"', True))
                 self.at += 1
                 continue
-            parts += self._piece(quoted=True)
+            parts += self._plain(_PLAIN_QUOTED, quoted=True) or self._piece(quoted=True)
         if end:
             raise NotUnderstood("a quotation is not closed")
         return parts

@@ -78,6 +78,10 @@ def _judged(tool: str, arguments: Mapping[str, Any], mode: Mode) -> Verdict:
     if tool == "shell":
         command = arguments.get("command")
         return check_command(command) if isinstance(command, str) else _ALLOW
-    if tool in _EDITS and mode != "edits":
-        return Verdict("ask", [f"{tool} changes {arguments.get('path', 'a file')}"])
+    if tool in _EDITS:
+        path = str(arguments.get("path", "a file"))
+        if any(part.casefold() == ".git" for part in path.replace("\\", "/").split("/")):
+            return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
+        if mode != "edits":
+            return Verdict("ask", [f"{tool} changes {path}"])
     return _ALLOW

@@ -106,9 +106,9 @@ class Walk:
     too_deep: int = 0
 
     def below(self, place: Place) -> Iterator[Entry]:
-        if self.ignore is not None:
-            self._enter_ancestors(place)
         with place.folder() as folder:
+            if self.ignore is not None:
+                self._enter_ancestors(place)
             yield from self._inside(folder, "/".join(place.parts), 1)
 
     def _enter_ancestors(self, place: Place) -> None:
