@@ -12,8 +12,9 @@ import posixpath
 from typing import Literal
 
 from orkas.harness import known
-from orkas.harness.command import Group, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word, parse
+from orkas.harness.command import parse
 from orkas.harness.programs import judge_program, shown
+from orkas.harness.syntax import Group, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
 from orkas.harness.words import HOME, Arg, Scope, Stdin, arguments, one_text, printed
 
 __all__ = ["Judge"]

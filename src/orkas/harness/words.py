@@ -9,7 +9,9 @@ import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from orkas.harness.command import Lit, Part, Pipeline, Script, Simple, Sub, Var, Word, spread, unescape
+from orkas.harness.braces import spread
+from orkas.harness.command import unescape
+from orkas.harness.syntax import Lit, Part, Pipeline, Script, Simple, Sub, Var, Word
 
 __all__ = ["HOME", "Arg", "Scope", "Stdin", "arguments", "one_text", "printed"]
 
