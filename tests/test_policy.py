@@ -536,11 +536,16 @@ def test_monsters_are_judged_quickly() -> None:
     noise = "".join(rng.choice("(){}$`'\"|&;< ab\n") for _ in range(10_000))
     monsters = [
         "(" * 5_000, "{a,b}" * 30, "$(" * 3_000, "`" * 3_001, "a=" * 5_000, "$((" * 500, "ls;" * 3_000, "\\\n" * 9_000,
-        "{1..999999}", noise, "x" * 200_000,
+        "{1..999999}", "for i in {1..999999}; do ls; done", "echo {1..999999} | xargs rm", noise, "x" * 200_000,
+        "a=x;" + "a=$a$a;" * 60, "a=x;" + 'b="$a$a";a="$b$b";' * 60 + "$a",
+        "for a in x x x; do " * 20 + "ls" + "; done" * 20,
+        "".join(f"f{n}(){{ f{n - 1};f{n - 1};f{n - 1}; }};" for n in range(1, 25)) + "f24", "eval " * 300 + "ls",
+        "echo $(" * 25 + "ls" + ")" * 25, "if x; then " * 300 + "ls" + "; fi" * 300, "! " * 5_000 + "ls",
+        "x|" * 2_000 + "ls",
     ]  # fmt: skip
     for monster in monsters:
         began = time.perf_counter()
-        check_command(monster)
+        assert check_command(monster + "\nsudo id").verdict != "allow"
         assert time.perf_counter() - began < 2, monster[:20]
 
 

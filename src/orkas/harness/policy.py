@@ -39,7 +39,7 @@ def check_command(command: str) -> Verdict:
     ``deny``: the block list. ``ask``: what it does cannot be told from the text, or reaches beyond the working folder.
     """
     judge = Judge()
-    judge.text(command)
+    judge.command(command)
     denied = [reason for level, reason in judge.findings if level == "deny"]
     if denied:
         return Verdict("deny", denied)
