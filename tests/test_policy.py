@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orkas.harness.command import NotUnderstood, expand_braces, parse
+from orkas.harness.braces import expand_braces
+from orkas.harness.command import parse
 from orkas.harness.policy import Mode, Policy, check_command
+from orkas.harness.syntax import NotUnderstood
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).parents[2] / "shared"))
 ROWS = SHARED / "cases/05-shell/blocklist.jsonl"
@@ -159,6 +161,9 @@ busybox sh -c 'sudo id'
 busybox rm -rf /
 strace -f sudo id
 watch sudo id
+find -L / -delete
+uv run sudo id
+npm exec -- sudo id
 env - sudo id
 env -- sudo id
 flock /tmp/l sudo id
@@ -403,6 +408,9 @@ source .venv/bin/activate
 node -v
 python3 --version
 uv run pytest
+uv add sudo
+npm run reboot
+npm install
 npx tsc --noEmit
 echo done # sudo
 ls # ; rm -rf /
@@ -528,11 +536,16 @@ def test_monsters_are_judged_quickly() -> None:
     noise = "".join(rng.choice("(){}$`'\"|&;< ab\n") for _ in range(10_000))
     monsters = [
         "(" * 5_000, "{a,b}" * 30, "$(" * 3_000, "`" * 3_001, "a=" * 5_000, "$((" * 500, "ls;" * 3_000, "\\\n" * 9_000,
-        "{1..999999}", noise, "x" * 200_000,
+        "{1..999999}", "for i in {1..999999}; do ls; done", "echo {1..999999} | xargs rm", noise, "x" * 200_000,
+        "a=x;" + "a=$a$a;" * 60, "a=x;" + 'b="$a$a";a="$b$b";' * 60 + "$a",
+        "for a in x x x; do " * 20 + "ls" + "; done" * 20,
+        "".join(f"f{n}(){{ f{n - 1};f{n - 1};f{n - 1}; }};" for n in range(1, 25)) + "f24", "eval " * 300 + "ls",
+        "echo $(" * 25 + "ls" + ")" * 25, "if x; then " * 300 + "ls" + "; fi" * 300, "! " * 5_000 + "ls",
+        "x|" * 2_000 + "ls",
     ]  # fmt: skip
     for monster in monsters:
         began = time.perf_counter()
-        check_command(monster)
+        assert check_command(monster + "\nsudo id").verdict != "allow"
         assert time.perf_counter() - began < 2, monster[:20]
 
 
@@ -568,6 +581,12 @@ def test_modes(mode: Mode, headless: bool, write: str, curl: str) -> None:
     }
     assert {name: v.verdict for name, v in verdicts.items()} == expected
     assert all(v.reasons for v in verdicts.values() if v.verdict == "deny")
+
+
+def test_an_edit_of_what_git_runs_is_not_approved_with_the_edits() -> None:
+    for path in (".git/hooks/pre-commit", "sub/.GIT/config", "./.git/config"):
+        assert Policy("edits", headless=False).decide("write_file", {"path": path}).verdict == "ask"
+    assert Policy("edits").decide("write_file", {"path": ".github/workflows/x.yml"}).verdict == "allow"
 
 
 def test_a_call_without_arguments_is_no_reason_to_fail() -> None:

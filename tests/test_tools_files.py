@@ -9,6 +9,8 @@ import socket
 import stat
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from orkas.harness.tool import Tool, ToolContext, ToolResult
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place
 from orkas.tools import builtins
+from orkas.tools.files import Seen, replace
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -183,6 +186,43 @@ async def test_a_folder_that_is_renamed_while_it_is_open_stays_the_same_folder(c
         os.close(folder.open("a.txt", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     assert (cwd / "moved" / "a.txt").exists()
     assert not (outside / "a.txt").exists()
+
+
+@pytest.mark.parametrize("flipped", ["file", "folder"])
+def test_a_racing_link_never_leads_out(cwd: Path, outside: Path, flipped: str) -> None:
+    """Somebody swaps a file or its folder for a link to outside, over and over, while it is opened."""
+    (cwd / "sub").mkdir()
+    (cwd / "sub" / "secret.txt").write_text("harmless")
+    name = cwd / "sub" if flipped == "folder" else cwd / "sub" / "secret.txt"
+    target = outside if flipped == "folder" else outside / "secret.txt"
+    program = (
+        "import os, sys\n"
+        "name, aside, target = sys.argv[1:]\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    os.rename(name, aside); os.symlink(target, name); os.unlink(name); os.rename(aside, name)\n"
+    )
+    flipper = subprocess.Popen(
+        [sys.executable, "-c", program, str(name), str(cwd / "aside"), str(target)], stdout=subprocess.PIPE
+    )
+    assert flipper.stdout is not None
+    flipper.stdout.readline()
+    read: Counter[str] = Counter()
+    try:
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            try:
+                with Place(cwd, "sub/secret.txt").parent() as folder:
+                    descriptor = folder.open("secret.txt")
+                    read[os.read(descriptor, 100).decode()] += 1
+                    os.close(descriptor)
+            except (ToolFailed, OSError):
+                read["refused"] += 1
+    finally:
+        flipper.kill()
+        flipper.communicate()
+    assert read["secret\n"] == 0
+    assert read.total() > 0
 
 
 async def test_our_own_data_inside_the_working_folder_cannot_be_touched(
@@ -390,6 +430,20 @@ async def test_a_file_changed_behind_the_model_is_not_overwritten(bench: Bench, 
     assert (cwd / "a").read_text() == "1\ntwo\nmine\n"
 
 
+def test_a_change_in_the_last_moment_is_not_overwritten(cwd: Path) -> None:
+    (cwd / "a").write_text("old")
+    place = Place(cwd, "a")
+    with place.parent() as folder:
+        old = folder.stat("a")
+        (cwd / "a").write_text("by the user")
+        with pytest.raises(ToolFailed, match="just now"):
+            replace(folder, "a", b"new", Seen(), place, old=old)
+        with pytest.raises(ToolFailed, match="just now"):
+            replace(folder, "a", b"new", Seen(), place, old=None)
+    assert (cwd / "a").read_text() == "by the user"
+    assert left_over(cwd) == []
+
+
 async def test_a_touched_file_is_still_the_same(bench: Bench, cwd: Path) -> None:
     (cwd / "a").write_text("one\n")
     await bench.call("read_file", path="a")
@@ -436,6 +490,39 @@ def test_a_kill_during_a_write_leaves_the_old_or_the_new(tmp_path: Path) -> None
         data = target.read_bytes()
         assert len(data) == 20_000_000
         assert data == data[:1] * 20_000_000
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from orkas.infra.errors import ToolFailed\n"
+        "from orkas.tools import builtins\n"
+        "from orkas.harness.tool import ToolContext\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "tools = {t.name: t for t in builtins()}\n"
+        "context = ToolContext(cwd=Path(sys.argv[1]))\n"
+        "for limit in (0, 1, 4096, 99_999):\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
+        "    for name in ('a', 'new'):\n"
+        "        try: asyncio.run(tools['write_file'].run({'path': name, 'content': 'x' * 100_000}, context))\n"
+        "        except ToolFailed as error: assert name in str(error), error\n"
+        "        else: raise SystemExit(f'{name} was written with a limit of {limit}')\n"
+    )
+    (tmp_path / "a").write_text("old")
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, env=CHILD_ENV, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "old")]
+
+
+async def test_a_working_folder_that_is_gone_is_said(bench: Bench, cwd: Path) -> None:
+    cwd.rmdir()
+    assert "is gone" in await bench.fails("read_file", path="a")
+    assert "is gone" in await bench.fails("list_files")
+    assert "is gone" in await bench.fails("search_files", pattern="x")
+    assert "is gone" in await bench.fails("write_file", path="a", content="x")
 
 
 # editing
@@ -568,6 +655,11 @@ async def test_files_are_found_by_pattern(bench: Bench, cwd: Path) -> None:
     assert await found(pattern="src/**/*.t*") == ["src/deep/d.ts", "src/deep/e.txt"]
     assert await found(pattern="*.txt", path="src") == ["src/deep/e.txt"]
     assert "no file below . matches" in await bench.text("list_files", pattern="*.zip")
+    (cwd / ".gitignore").write_text("deep\n")
+    assert (await bench.text("list_files", pattern="*.t*")).split("\n") == [
+        "[no file below . matches *.t*]", "[left out: 1 ignored by .gitignore]",
+    ]  # fmt: skip
+    assert "deep/" in await bench.text("list_files", path="src")
 
 
 async def test_a_long_list_is_cut_and_said(bench: Bench, cwd: Path) -> None:

@@ -1,4 +1,4 @@
-"""A shell command line as a tree: the grammar of POSIX shells and of the bash that runs it, nothing else.
+"""Parsing a shell command line: the grammar of POSIX shells and of the bash that runs it, nothing else.
 
 What the parser does not know raises ``NotUnderstood``: the policy asks then. Nothing is executed or looked up here.
 """
@@ -6,94 +6,32 @@ What the parser does not know raises ``NotUnderstood``: the policy asks then. No
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
-__all__ = [
-    "Command", "Group", "Lit", "NotUnderstood", "Part", "Pipeline", "Redirect", "Script", "Simple", "Sub", "Var",
-    "Word", "expand_braces", "parse", "spread",
-]  # fmt: skip
+from orkas.harness.syntax import (
+    Command,
+    Group,
+    Lit,
+    NotUnderstood,
+    Part,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Sub,
+    Var,
+    Word,
+)  # fmt: skip
+
+__all__ = ["parse", "unescape"]
 
 MAX_DEPTH = 30
-MAX_SPREAD = 1_000
-
-
-class NotUnderstood(Exception):
-    """The text is no shell command that this grammar knows; the argument says what is odd."""
-
-
-@dataclass(slots=True)
-class Lit:
-    text: str
-    quoted: bool = False
-    """Quoted characters are neither patterns nor braces nor a home folder."""
-
-
-@dataclass(slots=True)
-class Var:
-    name: str
-    """``IFS``, ``1``, ``@``; empty when the expansion is not a plain look-up."""
-    quoted: bool = False
-    operator: str = ""
-    """What follows the name in ``${name…}`` up to the operand: ``:-``, ``%``; empty for the plain value."""
-    operand: list[Part] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Sub:
-    """A command substitution ``$(`` or a process substitution ``<(`` or ``>(``."""
-
-    script: Script
-    kind: str = "$("
-    quoted: bool = False
-
-
-Part: TypeAlias = Lit | Var | Sub
-Word: TypeAlias = list[Part]
-
-
-@dataclass(slots=True)
-class Redirect:
-    operator: str
-    target: Word
-    """The file, the text of a here-string, or the body of a here-document."""
-
-
-@dataclass(slots=True)
-class Simple:
-    assignments: list[tuple[str, list[Word]]] = field(default_factory=list)
-    words: list[Word] = field(default_factory=list)
-    redirects: list[Redirect] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Group:
-    """A compound command. ``kind``: ``(``, ``{``, ``if``, ``loop``, ``for``, ``case``, ``test``, ``function``."""
-
-    kind: str
-    bodies: list[Script] = field(default_factory=list)
-    words: list[Word] = field(default_factory=list)
-    name: str = ""
-    redirects: list[Redirect] = field(default_factory=list)
-
-
-Command: TypeAlias = Simple | Group
-
-
-@dataclass(slots=True)
-class Pipeline:
-    commands: list[Command]
-    background: bool = False
-    after: str = ""
-    """``&&`` or ``||`` when it stands behind one."""
-
-
-Script: TypeAlias = list[Pipeline]
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\[[^]\s$`'\"]*\])?\+?=", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
 _OPERATOR = re.compile(r":?[-=?+]|##?|%%?|//?|\^\^?|,,?|:|@", re.ASCII)
+_PLAIN = re.compile(r"[^\s;&|<>()'\"\\$`]+")
+_PLAIN_QUOTED = re.compile(r'[^"\\$`]+')
 _TWO_WORDS = re.compile(r"[A-Za-z_]\w*[ \t]+[A-Za-z_/-]*[A-Za-z_]", re.ASCII)
 _REDIRECT = re.compile(r"(?:\d+|\{[A-Za-z_]\w*\})?(&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>)", re.ASCII)
 _ENDS = frozenset(" \t\n;&|<>()")
@@ -498,8 +436,16 @@ class _Parser:
                     raise NotUnderstood("a pattern with parentheses")
                 break
             else:
-                parts += self._piece(quoted=False)
+                parts += self._plain(_PLAIN) or self._piece(quoted=False)
         return _joined(parts)
+
+    def _plain(self, run: re.Pattern[str], *, quoted: bool = False) -> list[Part]:
+        """Characters that mean themselves, in one go."""
+        found = run.match(self.text, self.at)
+        if not found:
+            return []
+        self.at = found.end()
+        return [Lit(found.group(), quoted)]
 
     def _piece(self, *, quoted: bool) -> list[Part]:
         """The next character, escape, quotation or expansion."""
@@ -543,7 +489,7 @@ class _Parser:
                 parts.append(Lit('"', True))
                 self.at += 1
                 continue
-            parts += self._piece(quoted=True)
+            parts += self._plain(_PLAIN_QUOTED, quoted=True) or self._piece(quoted=True)
         if end:
             raise NotUnderstood("a quotation is not closed")
         return parts
@@ -668,72 +614,3 @@ def _unescaped(code: str) -> str:
     if code[0] == "c" and len(code) > 1:
         return chr(ord(code[1]) & 0x1F)
     return _ANSI.get(code, "\\" + code)
-
-
-# brace expansion
-
-_Atom: TypeAlias = str | Lit | Var | Sub
-"""A plain character, or something that brace expansion does not look into."""
-
-
-def expand_braces(pattern: str) -> list[str]:
-    """``*.{md,txt}`` → ``*.md``, ``*.txt``; at most ``MAX_SPREAD`` of them, else the pattern as it is."""
-    try:
-        return ["".join(str(a) for a in atoms) for atoms in _spread(list(pattern))]
-    except NotUnderstood:
-        return [pattern]
-
-
-def spread(word: Word) -> list[Word]:
-    """The words that brace expansion makes of one."""
-    if not any(isinstance(p, Lit) and not p.quoted and "{" in p.text for p in word):
-        return [word]
-    atoms: list[_Atom] = []
-    for part in word:
-        atoms += part.text if isinstance(part, Lit) and not part.quoted else [part]
-    return [[Lit(a) if isinstance(a, str) else a for a in one] for one in _spread(atoms)]
-
-
-def _spread(atoms: list[_Atom]) -> list[list[_Atom]]:
-    for start, atom in enumerate(atoms):
-        if atom == "{" and (start == 0 or atoms[start - 1] != "$") and (found := _choices(atoms, start)):
-            choices, end = found
-            tails = _spread(atoms[end:])
-            heads = [atoms[:start] + middle for choice in choices for middle in _spread(choice)]
-            if len(heads) * len(tails) > MAX_SPREAD:
-                raise NotUnderstood("braces that make too many words")
-            return [head + tail for head in heads for tail in tails]
-    return [atoms]
-
-
-def _choices(atoms: list[_Atom], start: int) -> tuple[list[list[_Atom]], int] | None:
-    """The alternatives of the brace that opens at ``start``, and where it ends; None when it is no expansion."""
-    choices: list[list[_Atom]] = [[]]
-    level = 0
-    for at in range(start + 1, len(atoms)):
-        atom = atoms[at]
-        if atom == "}" and level == 0:
-            if len(choices) == 1:
-                sequence = _sequence("".join(a for a in choices[0] if isinstance(a, str)))
-                return (sequence, at + 1) if sequence else None
-            return choices, at + 1
-        level += {"{": 1, "}": -1}.get(atom, 0) if isinstance(atom, str) else 0
-        if atom == "," and level == 0:
-            choices.append([])
-        else:
-            choices[-1].append(atom)
-    return None
-
-
-def _sequence(text: str) -> list[list[_Atom]] | None:
-    """``1..3`` or ``a..c``."""
-    found = re.fullmatch(r"(-?\d{1,6}|[A-Za-z])\.\.(-?\d{1,6}|[A-Za-z])(?:\.\.-?\d+)?", text)
-    if not found:
-        return None
-    first, last = found.group(1), found.group(2)
-    if first.isalpha() != last.isalpha():
-        return None
-    low, high = sorted([ord(first), ord(last)] if first.isalpha() else [int(first), int(last)])
-    if high - low > MAX_SPREAD:
-        raise NotUnderstood("braces that make too many words")
-    return [list(chr(n) if first.isalpha() else str(n)) for n in range(low, high + 1)]

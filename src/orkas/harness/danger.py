@@ -12,8 +12,9 @@ import posixpath
 from typing import Literal
 
 from orkas.harness import known
-from orkas.harness.command import Group, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word, parse
+from orkas.harness.command import parse
 from orkas.harness.programs import judge_program, shown
+from orkas.harness.syntax import Group, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
 from orkas.harness.words import HOME, Arg, Scope, Stdin, arguments, one_text, printed
 
 __all__ = ["Judge"]
@@ -21,6 +22,12 @@ __all__ = ["Judge"]
 Level = Literal["ask", "deny"]
 MAX_NESTED = 60
 """Shells in shells and wrappers around wrappers; nothing honest goes so deep."""
+MAX_STEPS = 10_000
+"""Simple commands looked at, loops and functions unrolled: bounds the time that a verdict takes."""
+
+
+class _TooMuch(Exception):
+    """The budget is used up."""
 
 
 class Judge:
@@ -29,12 +36,19 @@ class Judge:
     def __init__(self) -> None:
         self.findings: list[tuple[Level, str]] = []
         self._nested = 0
+        self._steps = 0
         self._function_names: list[str] = []
         self._calls: list[str] = []
 
-    def text(self, command: str, scope: Scope | None = None) -> None:
-        """Judge the text of a command line."""
-        scope = scope or Scope()
+    def command(self, command: str) -> None:
+        """Judge a whole command line. What cannot be judged to the end is denied."""
+        try:
+            self.text(command, Scope())
+        except (_TooMuch, RecursionError):
+            self.deny("it is too large to be judged to the end")
+
+    def text(self, command: str, scope: Scope) -> None:
+        """Judge a text that a shell runs."""
         if self._nested > MAX_NESTED:
             self.deny("it is nested too deep to be judged")
             return
@@ -42,7 +56,7 @@ class Judge:
             self.ask("it holds control or invisible characters")
         try:
             script = parse(command)
-        except (NotUnderstood, RecursionError) as odd:
+        except NotUnderstood as odd:
             self.ask(f"it could not be understood ({odd})")
             return
         self._nested += 1
@@ -79,10 +93,13 @@ class Judge:
         for i, command in enumerate(pipeline.commands):
             inner = scope if alone else scope.copy()
             stdin = None if i == 0 else Stdin([Pipeline(pipeline.commands[:i])])
-            if isinstance(command, Simple):
-                self._simple(command, inner, stdin)
-            else:
-                self._group(command, inner, stdin)
+            try:
+                if isinstance(command, Simple):
+                    self._simple(command, inner, stdin)
+                else:
+                    self._group(command, inner, stdin)
+            except NotUnderstood as odd:
+                self.ask(f"it could not be understood ({odd})")
             scope.written |= inner.written
         self._look_for_bomb(pipeline)
 
@@ -168,6 +185,9 @@ class Judge:
     # one command
 
     def _simple(self, command: Simple, scope: Scope, stdin: Stdin | None) -> None:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise _TooMuch
         for _, words in command.assignments:
             for word in words:
                 self._substitutions(word, scope)
@@ -175,11 +195,7 @@ class Judge:
             self._substitutions(word, scope)
         self._redirects(command.redirects, scope)
         stdin = _stdin_of(command, scope) or stdin
-        try:
-            args = arguments(command.words, scope)
-        except NotUnderstood as odd:
-            self.ask(f"it could not be understood ({odd})")
-            return
+        args = arguments(command.words, scope)
         self._assigned(command, scope, args)
         if command.words and any(isinstance(p, Var) and p.name not in ("IFS", "HOME", "PWD") for p in command.words[0]):
             self.ask("which program it runs is known only when it runs")
@@ -292,5 +308,3 @@ def _reads_commands(body: Script) -> bool:
 
 def _plain(words: list[Word]) -> str:
     return "".join(p.text for w in words for p in w if not isinstance(p, Sub | Var))
-
-

@@ -49,14 +49,13 @@ WRAPPERS: dict[str, tuple[str, ...]] = {
     "systemd-run": ("-p", "-u", "--unit"), "systemd-inhibit": (), "catchsegv": (), "arch": ("-arch",),
     "trickle": ("-d", "-u"), "cpulimit": ("-l",), "firejail": (), "bwrap": (), "rlwrap": (), "winpty": (),
     "numactl": ("-N", "-m", "-C"), "torsocks": (), "proxychains": (), "proxychains4": (), "perf": ("-e", "-o"),
-    "valgrind": (), "hyperfine": ("-w", "-r", "-n", "-m", "-M"), "uv": (), "poetry": (), "pipenv": (),
+    "valgrind": (), "hyperfine": ("-w", "-r", "-n", "-m", "-M"),
     "nix-shell": (),
 }  # fmt: skip
 """Programs whose arguments are, behind their own, another command; the flags that take a value."""
 
 POSITIONALS = {
     "timeout": 1, "gtimeout": 1, "chrt": 1, "taskset": 1, "flock": 1, "faketime": 1, "setarch": 1, "perf": 1,
-    "uv": 1, "poetry": 1, "pipenv": 1,
 }  # fmt: skip
 """How many arguments of its own a wrapper has before the command."""
 

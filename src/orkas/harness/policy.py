@@ -40,7 +40,7 @@ def check_command(command: str) -> Verdict:
     from orkas.harness.danger import Judge  # the grammar is loaded with the first command, not with the package
 
     judge = Judge()
-    judge.text(command)
+    judge.command(command)
     denied = [reason for level, reason in judge.findings if level == "deny"]
     if denied:
         return Verdict("deny", denied)
@@ -79,6 +79,10 @@ def _judged(tool: str, arguments: Mapping[str, Any], mode: Mode) -> Verdict:
     if tool == "shell":
         command = arguments.get("command")
         return check_command(command) if isinstance(command, str) else _ALLOW
-    if tool in _EDITS and mode != "edits":
-        return Verdict("ask", [f"{tool} changes {arguments.get('path', 'a file')}"])
+    if tool in _EDITS:
+        path = str(arguments.get("path", "a file"))
+        if any(part.casefold() == ".git" for part in path.replace("\\", "/").split("/")):
+            return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
+        if mode != "edits":
+            return Verdict("ask", [f"{tool} changes {path}"])
     return _ALLOW

@@ -31,7 +31,9 @@ def judge_program(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin:
     if name in _WRITERS:
         scope.written |= {path for arg in rest if (path := _file_written(arg, scope))}
 
+
 # programs that run what they are given
+
 
 def shell(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """``sh``, ``sh -c TEXT``, ``sh FILE``."""
@@ -58,6 +60,7 @@ def shell(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
     elif stdin:
         judge.fed(stdin, scope)
 
+
 def interpreter(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     base = re.sub(r"[\d.]+$", "", name)
     flags = known.CODE_FLAGS.get(base, "c")
@@ -83,6 +86,7 @@ def interpreter(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
         judge.ask(f"{base} runs what another program prints or a file holds")
     elif known.SPAWNS.search(code):
         judge.ask(f"{base} runs code that starts programs or removes files")
+
 
 _ENV_STRING = re.compile(r"(?:-[iv0]*S|--split-string)=?(.*)", re.DOTALL)
 
@@ -124,6 +128,7 @@ def _environment(judge: Judge, assignment: str) -> None:
     if known.RISKY_VARIABLES.match(name):
         judge.ask(f"it sets {name}, which can change what later programs run")
 
+
 def xargs(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     i = 0
     takes = ("-I", "-n", "-L", "-P", "-s", "-d", "-E", "-a", "--max-args", "--max-procs", "--delimiter", "--arg-file",
@@ -143,9 +148,11 @@ def xargs(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
         fed = [Arg("", False)] if inner[0].program in ("rm", "sh", "bash", "env") else []
     judge.run([*inner, *fed], scope)
 
+
 def _unknown_arguments(judge: Judge, program: str) -> None:
     if program in ("rm", "rmdir", "unlink", "shred", "mv", "dd", "chmod", "chown") or program in known.SHELLS:
         judge.ask(f"{program} gets its arguments from another program")
+
 
 def eval_(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     if not rest:
@@ -154,15 +161,18 @@ def eval_(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
         judge.ask("eval runs a text that is known only when it runs")
     judge.text(" ".join(a.text for a in rest), scope)
 
+
 def source(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     if rest and rest[0].text in ("/dev/stdin", "-") and stdin:
         judge.fed(stdin, scope)
     elif rest:
         judge.script_file(rest[0], scope)
 
+
 def trap(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     if rest and rest[0].text not in ("-", "-l", "-p", ""):
         judge.string(rest[0], scope)
+
 
 def alias(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     for arg in rest:
@@ -170,7 +180,10 @@ def alias(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
             judge.ask("an alias changes what a later word runs")
             judge.text(arg.text.partition("=")[2], scope.copy())
 
+
 def find(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
+    while rest and re.fullmatch(r"-[HLP]|-O\d", rest[0].text):
+        rest = rest[1:]
     texts = [a.text for a in rest]
     first = next((i for i, t in enumerate(texts) if t.startswith("-") or t in ("(", "!")), len(rest))
     roots, tests = rest[:first] or [Arg(".")], rest[first:]
@@ -186,12 +199,25 @@ def find(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | 
         if flag in words[:-1]:
             judge.writes(tests[words.index(flag) + 1], scope)
 
+
 def _find_runs(judge: Judge, command: list[Arg], roots: list[Arg], narrow: bool, scope: Scope) -> None:
     if not command:
         return
     if command[0].program in ("rm", "shred", "chmod", "chown", "mv"):
         _removes(judge, roots, scope, f"find and {command[0].program}", narrow=narrow)
     judge.run([a for a in command if a.text != "{}"], scope)
+
+
+def project_runner(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
+    """``uv run …``, ``npm exec …``; behind their other verbs stands no program (``npm run x`` names a script)."""
+    verbs = ("exec",) if name in ("npm", "pnpm", "yarn") else ("run", "exec")
+    if rest and rest[0].text in verbs:
+        words = rest[1:]
+        while words and words[0].text.startswith("-"):
+            words = words[1:]
+        if words:
+            judge.run(words, scope, stdin)
+
 
 # programs that destroy
 
@@ -216,11 +242,13 @@ def on_tree(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
     if any(re.fullmatch(r"-[a-zA-Z]*R[a-zA-Z]*", f) or f == "--recursive" for f in flags):
         _removes(judge, targets[1:], scope, f"{name} -R", narrow=True)
 
+
 def mv(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     _, targets = _flags_and_targets(rest)
     _removes(judge, targets[:-1], scope, name, narrow=True)
     if targets:
         judge.writes(targets[-1], scope)
+
 
 def _removes(judge: Judge, targets: list[Arg], scope: Scope, what: str, *, narrow: bool) -> None:
     """``narrow``: only part of what is below the targets goes."""
@@ -236,8 +264,7 @@ def _removes(judge: Judge, targets: list[Arg], scope: Scope, what: str, *, narro
             judge.ask(f"{what} would remove everything in the working folder")
         elif path == ".." or path.startswith("../") or (path.startswith("/") and not path.startswith(known.SCRATCH)):
             judge.ask(f"{what} reaches outside the working folder: {shown(target.text)}")
-    if not targets:
-        return
+
 
 def dd(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     for arg in rest:
@@ -245,6 +272,7 @@ def dd(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | No
             if not arg.sure:
                 judge.ask("where dd writes is known only when it runs")
             judge.writes(Arg(arg.text[3:], arg.sure), scope)
+
 
 def writer(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """``tee``, ``cp`` and others that write to the files they are given."""
@@ -256,17 +284,21 @@ def writer(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin 
     if name == "rsync" and any(a.text == "-e" or a.text.startswith(("--rsh", "--rsync-path")) for a in rest):
         judge.ask("rsync starts a program that it is given")
 
+
 def systemctl(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     verbs = ("poweroff", "reboot", "halt", "kexec", "soft-reboot", "suspend", "hibernate", "rescue", "emergency")
     verb = next((a.text for a in rest if not a.text.startswith("-")), "")
     if verb in verbs:
         judge.deny(f"{name} {verb} stops or restarts the machine")
 
+
 def init(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     if rest and rest[0].text in ("0", "6", "1", "s", "S"):
         judge.deny("init changes the run level of the machine")
 
+
 # programs with a way to run others
+
 
 def shady_flags(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     pattern = known.SHADY[name]
@@ -274,6 +306,7 @@ def shady_flags(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
         judge.ask(f"{name} is told to run another program")
     if name == "git" and _git_destroys([a.text for a in rest]):
         judge.ask("git is told to throw work away")
+
 
 _RUN_ELSEWHERE = ("ssh", "chroot", "nsenter", "unshare", "docker", "podman")
 
@@ -305,14 +338,15 @@ def reads_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
     for variable in names:
         scope.variables[variable] = Arg("", False)
 
+
 def set_(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     scope.positional = scope.positional or any(not a.text.startswith(("-", "+")) or a.text == "--" for a in rest)
 
+
 def cd(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     target = next((a for a in rest if a.text == "-" or not a.text.startswith("-")), Arg(HOME))
-    known = target.sure and target.text and target.text != "-" and not target.pattern and name != "popd"
-    scope.cwd = scope.path(target.text) if known else None
-
+    told = target.sure and target.text and target.text != "-" and not target.pattern and name != "popd"
+    scope.cwd = scope.path(target.text) if told else None
 
 
 def _words_fed(stdin: Stdin | None, scope: Scope) -> list[Arg] | None:
@@ -389,6 +423,9 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(known.SHELLS, shell),
     **dict.fromkeys(["xargs", "gxargs", "parallel"], xargs),
     **dict.fromkeys(["find", "gfind", "fd", "fdfind"], find),
+    **dict.fromkeys(
+        ["uv", "poetry", "pipenv", "pdm", "hatch", "bundle", "conda", "npm", "pnpm", "yarn"], project_runner
+    ),
     **dict.fromkeys(["rm", "grm"], rm),
     **dict.fromkeys(["chmod", "chown", "chgrp"], on_tree),
     **dict.fromkeys(["tee", "cp", "install", "shred", "truncate", "rsync", "ln", "sponge"], writer),

@@ -9,13 +9,17 @@ import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from orkas.harness.command import Lit, Part, Pipeline, Script, Simple, Sub, Var, Word, spread, unescape
+from orkas.harness.braces import spread
+from orkas.harness.command import unescape
+from orkas.harness.syntax import Lit, NotUnderstood, Part, Pipeline, Script, Simple, Sub, Var, Word
 
 __all__ = ["HOME", "Arg", "Scope", "Stdin", "arguments", "one_text", "printed"]
 
 HOME = "/home/~"
 """Stands for the home folder of whoever runs the command."""
 _HERE = "."
+MAX_TEXT = 1_000_000
+"""Characters of one word: ``a=$a$a`` doubles."""
 _BLANK = " \t\n"
 
 
@@ -49,9 +53,7 @@ class Scope:
     """``$1`` and the like may hold something."""
 
     def copy(self) -> Scope:
-        return replace(
-            self, variables=dict(self.variables), functions=dict(self.functions), written=set(self.written)
-        )
+        return replace(self, variables=dict(self.variables), functions=dict(self.functions), written=set(self.written))
 
     def doubt(self, before: Scope) -> None:
         """What was set since ``before`` was set perhaps."""
@@ -85,6 +87,8 @@ def one_text(word: Word, scope: Scope) -> Arg:
         value = _value(part, scope)
         text += value.text
         sure = sure and value.sure
+        if len(text) > MAX_TEXT:
+            raise NotUnderstood("a word that grows without end")
     return Arg(text, sure)
 
 
@@ -96,6 +100,8 @@ def _fields(word: Word, scope: Scope) -> list[Arg]:
     for part in word:
         value = _value(part, scope)
         sure = sure and value.sure
+        if len(text) > MAX_TEXT:
+            raise NotUnderstood("a word that grows without end")
         if isinstance(part, Lit) or part.quoted:
             began = True
             pattern = pattern or (isinstance(part, Lit) and not part.quoted and any(c in "*?[" for c in part.text))

@@ -88,7 +88,7 @@ def _carries(pid: int, needle: bytes) -> bool:
 
 def _read(path: str) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:
         return b""
     try:

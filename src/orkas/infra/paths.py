@@ -105,8 +105,9 @@ class Place:
 
     @contextmanager
     def _opened(self, parts: tuple[str, ...], *, create: bool = False) -> Iterator[Folder]:
-        folder = Folder.at(self.root)
+        folder = Folder(self.root, None)
         try:
+            folder = Folder.at(self.root)
             for part in parts:
                 folder = folder.down(part, create=create)
             yield folder
@@ -115,6 +116,8 @@ class Place:
         except NotADirectoryError:
             raise ToolFailed(f"{self.name}: a part of this path is no folder; list_files shows what is there") from None
         except OSError as error:
+            if not self.root.is_dir():
+                raise ToolFailed(f"the working folder {self.root} is gone; a shell command makes it again") from None
             raise said(error, self.given) from None
         finally:
             folder.close()
@@ -129,7 +132,7 @@ class Folder:
 
     @classmethod
     def at(cls, path: Path) -> Folder:
-        return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if _HANDLES else None)
+        return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY) if _HANDLES else None)
 
     def down(self, name: str, *, create: bool = False, keep: bool = False) -> Folder:
         """A folder in this one; this one is closed unless ``keep``."""
@@ -140,7 +143,7 @@ class Folder:
         if self.handle is None:
             self._recheck(path)
             return Folder(path, None)
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | _NOFOLLOW
+        flags = os.O_RDONLY | os.O_DIRECTORY | _NOFOLLOW
         handle = os.open(name, flags, dir_fd=self.handle)
         if not keep:
             self.close()
@@ -162,7 +165,7 @@ class Folder:
         """
         if not flags & os.O_CREAT:
             _regular(self.stat(name).st_mode, name)
-        descriptor = os.open(self._name(name), flags | _CAREFUL | os.O_CLOEXEC, mode, **self._here())
+        descriptor = os.open(self._name(name), flags | _CAREFUL, mode, **self._here())
         try:
             _regular(os.fstat(descriptor).st_mode, name)
         except ToolFailed:

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.paths import Place, kind_of, shown
-from orkas.tools.tree import Entry, Glob, Walk
+from orkas.tools.tree import Entry, Glob, Ignore, Walk
 
 __all__ = ["ListFiles"]
 
@@ -36,7 +36,7 @@ class ListFiles:
     name = "list_files"
     description = (
         "List a folder: size in bytes and name, largest file first, folders end with a slash. With pattern: find files"
-        " by name in all folders below."
+        " by name in all folders below, but not in what .gitignore names or in .git."
     )
     parameters = schema_of(ListFilesInput)
 
@@ -54,7 +54,7 @@ def _list(given: ListFilesInput, context: ToolContext) -> ToolResult:
                 entry = Entry(place.name, stat, folder)
                 return ToolResult(_lines([(entry, _target(entry))], full=True, notes=[]))
     glob = Glob(given.pattern) if given.pattern else None
-    walk = Walk(context.abort) if glob else Walk(context.abort, depth=given.depth)
+    walk = Walk(context.abort, Ignore()) if glob else Walk(context.abort, depth=given.depth)
     entries, notes = _collect(walk, place, glob)
     if glob:
         if not entries:
@@ -77,6 +77,8 @@ def _collect(walk: Walk, place: Place, glob: Glob | None) -> tuple[list[tuple[En
             break
         if glob is None or (not entry.is_folder and (glob.matches(entry.name[base:]) or glob.matches(entry.name))):
             entries.append((entry, _target(entry)))
+    if walk.ignored:
+        notes.append(f"left out: {walk.ignored:,} ignored by .gitignore")
     if walk.unreadable:
         notes.append(f"could not look into: {', '.join(shown(n) for n in walk.unreadable[:10])}")
     if walk.too_deep and glob:

@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import re
-import select
+import selectors
 import stat
 import subprocess
 import time
@@ -100,6 +100,8 @@ class _Apart:
         assert self._child.stdin is not None and self._child.stdout is not None, "helper() gives pipes"
         self._order, self._answer = self._child.stdin, self._child.stdout
         order = {"pattern": pattern, "ignore_case": ignore_case, "limit": MAX_MATCHES + 1}
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(self._answer, selectors.EVENT_READ)
         self._order.write(json.dumps(order).encode() + b"\n")
 
     def find(self, text: str, limit: int) -> list[tuple[int, str]]:
@@ -115,12 +117,13 @@ class _Apart:
 
     def _wait(self) -> None:
         """Until the child has an answer. It answers only what it was given whole, so nobody waits for another."""
-        while not select.select([self._answer], [], [], 0.1)[0]:
+        while not self._ready.select(0.1):
             self._abort.check()
             if time.monotonic() > self._over:
                 raise _TooLong
 
     def close(self) -> None:
+        self._ready.close()
         self._child.kill()
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self._child.communicate(timeout=2)

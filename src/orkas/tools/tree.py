@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from orkas.harness.command import expand_braces
+from orkas.harness.braces import expand_braces
 from orkas.infra.abort import Abort
 from orkas.infra.paths import Folder, Place
 
@@ -106,9 +106,9 @@ class Walk:
     too_deep: int = 0
 
     def below(self, place: Place) -> Iterator[Entry]:
-        if self.ignore is not None:
-            self._enter_ancestors(place)
         with place.folder() as folder:
+            if self.ignore is not None:
+                self._enter_ancestors(place)
             yield from self._inside(folder, "/".join(place.parts), 1)
 
     def _enter_ancestors(self, place: Place) -> None:
