@@ -36,7 +36,6 @@ from orkas.infra.messages import (
     ToolMessage,
     UserMessage,
     encode,
-    text_of,
     tool_result,
     user_message,
 )

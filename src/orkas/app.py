@@ -235,7 +235,7 @@ def _by_name(tools: Iterable[Tool | Callable[..., Any]] | None) -> dict[str, Too
         tools = builtins()
     named: dict[str, Tool] = {}
     for given in tools:
-        one = cast("Tool", given) if hasattr(given, "parameters") else FunctionTool(cast("Callable[..., Any]", given))
+        one = cast("Tool", given) if hasattr(given, "parameters") else FunctionTool(given)
         if one.name in named:
             raise UsageError(f"two tools are called {one.name!r}", hint="give one of them another name")
         named[one.name] = one

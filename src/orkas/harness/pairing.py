@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from orkas.infra.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage, calls_of
 
 __all__ = [
-    "INTERRUPTED", "Check", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired", "is_tool_image", "open_calls",
-    "repair",
+    "INTERRUPTED", "Check", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired",
+    "is_tool_image", "open_calls", "repair",
 ]  # fmt: skip
 
 INTERRUPTED = "interrupted: this call did not finish and its result is lost; it may or may not have had an effect"
@@ -81,7 +81,7 @@ class Check:
         for m in messages[self._length :] if self._length else messages:
             kind = type(m)
             if kind is ToolMessage:
-                if answered == count or m.tool_call_id != ids[answered]:
+                if answered == count or m.tool_call_id != ids[answered]:  # type: ignore[union-attr]  # narrowing costs
                     return False
                 answered += 1
                 continue
@@ -100,15 +100,21 @@ class Check:
                     first, rank, spoken = start, -1, False
                 else:
                     first = count
-            elif kind is not UserMessage or m.origin != "tool_image" or m.tool_call_id not in ids[first:]:  # type: ignore[union-attr]
+            elif (place := _picture_place(m, ids, first)) < 0:
                 spoken = True
+            elif spoken or place < rank:
+                return False
             else:
-                place = ids.index(m.tool_call_id, first)  # type: ignore[union-attr]
-                if spoken or place < rank:
-                    return False
                 rank = place
         self._first, self._count, self._rank, self._spoken = first, count, rank, spoken
         return answered == count
+
+
+def _picture_place(message: Message, ids: list[str | None], first: int) -> int:
+    """The place of the call that a picture belongs to; -1 when the message is no picture of the newest group."""
+    if type(message) is not UserMessage or message.origin != "tool_image":
+        return -1
+    return ids.index(message.tool_call_id, first) if message.tool_call_id in ids[first:] else -1
 
 
 def is_tool_image(message: Message) -> bool:

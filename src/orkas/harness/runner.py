@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 
 import msgspec
 
@@ -22,10 +23,30 @@ from orkas.harness.tool import Tool, ToolContext, ToolResult
 from orkas.infra.abort import Aborted
 from orkas.infra.errors import OrkasError, ProviderError, StorageError
 from orkas.infra.events import (
-    Done, ErrorInfo, Event, Outcome, TextDelta, ThinkingDelta, ToolCount, ToolEnd, ToolProgress, ToolStart,
+    Done,
+    ErrorInfo,
+    Event,
+    Outcome,
+    TextDelta,
+    ThinkingDelta,
+    ToolCount,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
 )  # fmt: skip
 from orkas.infra.messages import (
-    AssistantMessage, Image, StopReason, Text, ToolCall, ToolMessage, Usage, UserMessage, calls_of, new_id, now, text_of,
+    AssistantMessage,
+    Image,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    calls_of,
+    new_id,
+    now,
+    text_of,
     tool_result,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, LLMProvider, Part, TextPart, ThinkingLevel, ToolDef
@@ -208,7 +229,7 @@ class Turn(msgspec.Struct, eq=False):
                         result = told
                     else:
                         yield ToolProgress(self._next(), call.id, told)
-            [message] = await session.commit(tool_result(call.id, result.text, is_error=result.is_error))
+            [message] = await session.commit(_result_message(call, result, session))
             self.running = None
             self._count(call.name, is_error=result.is_error)
             images += [_image_message(call, image) for image in result.images]
@@ -295,6 +316,13 @@ def _info(problem: Exception) -> ErrorInfo:
         text = " ".join(filter(None, (problem.message, problem.hint)))
         return ErrorInfo("storage" if isinstance(problem, StorageError) else "invalid_request", text)
     return ErrorInfo("storage", str(problem))
+
+
+def _result_message(call: ToolCall, result: ToolResult, session: Session) -> ToolMessage:
+    text = Text(text=result.text)
+    if result.file and session.files is not None:
+        text = Text(text=result.text, file=str(Path(result.file).relative_to(session.files)), bytes=result.bytes)
+    return ToolMessage(call.id, [text], result.is_error, id=new_id(), ts=now())
 
 
 def _image_message(call: ToolCall, image: Image) -> UserMessage:

@@ -67,10 +67,10 @@ class Abort:
         try:
             yield
         except asyncio.CancelledError:
-            if self._reason is not None and task.uncancel() <= pending:
-                raise Aborted(self._reason) from None
+            if self.fired and task.uncancel() <= pending:
+                raise Aborted(self.reason) from None
             raise  # somebody outside cancelled the whole task: not ours to swallow
         finally:
             self._steps.discard(task)
-        if self._reason is not None and task.cancelling() > pending:
+        if self.fired and task.cancelling() > pending:
             task.uncancel()  # fired in the same tick as the result: keep the result, drop our request

@@ -16,8 +16,17 @@ import msgspec
 from orkas.infra.messages import AssistantMessage, Message
 
 __all__ = [
-    "CompletionParams", "Completion", "Dialect", "LLMProvider", "ModelInfo", "Part", "Reader", "Request", "TextPart",
-    "ThinkingPart", "ToolDef",
+    "Completion",
+    "CompletionParams",
+    "Dialect",
+    "LLMProvider",
+    "ModelInfo",
+    "Part",
+    "Reader",
+    "Request",
+    "TextPart",
+    "ThinkingPart",
+    "ToolDef",
 ]  # fmt: skip
 
 ThinkingLevel: TypeAlias = Literal["off", "low", "medium", "high"]

@@ -14,9 +14,27 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from orkas.infra.messages import AssistantMessage, Block, Text, Thinking, ToolCall, Usage, encode, new_id, now, to_record
+from orkas.infra.messages import (
+    AssistantMessage,
+    Block,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    encode,
+    new_id,
+    now,
+    to_record,
+)
 from orkas.providers.base import (
-    AuthStatus, Completion, CompletionParams, ModelInfo, Part, Request, TextPart, ThinkingPart,
+    AuthStatus,
+    Completion,
+    CompletionParams,
+    ModelInfo,
+    Part,
+    Request,
+    TextPart,
+    ThinkingPart,
 )  # fmt: skip
 
 __all__ = ["Reply", "ScriptedProvider", "call"]

@@ -8,9 +8,11 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -257,7 +259,7 @@ def _alone(folder: Path) -> Generator[None, None, None]:
 
 
 def _lock(file: IO[str], folder: Path) -> None:
-    """Take the lock. A moment of patience: a child that a killed installation was starting may hold it until it runs."""
+    """Take the lock, with a moment of patience: a child that a killed installation was starting may hold it yet."""
     import fcntl
 
     deadline = time.monotonic() + 2
