@@ -322,10 +322,21 @@ def test_replace_gives_the_old_content_or_the_new(kind: str, home: Path):
 
 
 def test_replace_sweeps_what_a_killed_one_left_behind(home: Path):
-    (home / ".file.1234.tmp").write_bytes(b"half")
-    (home / ".other.1234.tmp").write_bytes(b"not ours")
+    names = [f".{name}.tmp" for name in ("file.1234abcd", "file.0000abcd", "file.x.1234abcd", "other.1234abcd")]
+    for name in names:
+        (home / name).write_bytes(b"half")
+        if name != names[1]:
+            os.utime(home / name, (1e9, 1e9))
     files.replace(home / "file", b"new")
-    assert sorted(p.name for p in home.iterdir()) == [".other.1234.tmp", "file"]
+    assert sorted(p.name for p in home.iterdir()) == [*names[1:], "file"], "a stale one goes; a new or foreign one stays"
+
+
+def test_append_never_continues_a_torn_line(home: Path):
+    path = home / "deep/log"
+    files.append(path, b"one\n")
+    files.append(path, b"two")
+    files.append(path, b"three\n")
+    assert path.read_bytes() == b"one\ntwo\nthree\n"
 
 
 # --- power cuts: every disk image that the unsynced rest could leave ---------------------------------------------
@@ -487,7 +498,7 @@ class Script:
 
 
 def sweep(log: list[tuple], place: Path, *, most: int = 1_000_000) -> tuple[int, list[str]]:
-    """Check every distinct image of every cut, until ``most`` problems; how many images there were, and what was wrong."""
+    """Check every distinct image of every cut, up to ``most`` problems; the number of images, and what was wrong."""
     seen: set[object] = set()
     wrong: list[str] = []
     begin = next(i for i, op in enumerate(log) if op[0] == "ack")

@@ -183,10 +183,10 @@ class _Lines:
         """
         if not self._lines[i].lstrip().startswith(b"{") or not self._may_join(i):
             return 0
-        stop = i + 1
+        stop = max(i + 1, self._joined_to)
         while stop < min(self._count, i + _MOST_LINES) and not _starts_record(self._lines[stop]):
             stop += 1
-        self._joined_to = max(self._joined_to, stop)
+        self._joined_to = stop
         while stop > i + 1 and not self._lines[stop - 1].strip():
             stop -= 1
         if stop == i + 1:

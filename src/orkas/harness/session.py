@@ -192,7 +192,8 @@ class Session:
         If the waiting task is cancelled the messages stay, and are written by that thread or before the next ones.
         """
         added = self._take(messages)
-        await _in_thread(self._flush)
+        if self._pending:
+            await _in_thread(self._flush)
         return added
 
     def rewrite(self, messages: Sequence[Message]) -> None:

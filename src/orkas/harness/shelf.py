@@ -6,6 +6,7 @@ A message is named by its number: its place, from 1, in the paired history.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ __all__ = [
 _HEAD_BYTES, _TAIL_BYTES = 32 * 1024, 16 * 1024
 _SKEW = 60.0  # seconds by which a time may lie in the future and still be believed
 _TITLE = 80
-_BESIDE = (".damaged", ".original", ".archive")
+_BESIDE = r"\.(damaged|archive|original(-\d+)?)"
 
 
 class SessionInfo(msgspec.Struct):
@@ -287,7 +288,7 @@ def _copy_file(source: Session, copy: Session, file: str) -> None:
 
 def _belongings(path: Path) -> list[Path]:
     """What lies beside a session file and belongs to it."""
-    beside = [p for p in path.parent.iterdir() if p.name.startswith(tuple(path.name + s for s in _BESIDE))]
+    beside = [p for p in path.parent.iterdir() if re.fullmatch(re.escape(path.name) + _BESIDE, p.name)]
     return beside + ([files_of(path)] if files_of(path).exists() else [])
 
 
