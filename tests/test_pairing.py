@@ -169,7 +169,8 @@ def test_late_results_of_one_id_go_to_the_calls_in_order():
 
 def test_an_id_used_again_after_a_crash_keeps_the_result_in_its_own_turn():
     history = [
-        user_message("1"), says("", call("fn:0")), user_message("2"), says("", call("fn:0")), tool_result("fn:0", "new"),
+        user_message("1"), says("", call("fn:0")), user_message("2"), says("", call("fn:0")),
+        tool_result("fn:0", "new"),
     ]  # fmt: skip
     results = [m for m in repair(history).messages if isinstance(m, ToolMessage)]
     assert results[0].synthetic
@@ -218,7 +219,7 @@ def test_a_stale_result_before_an_earlier_turn_is_not_taken_for_an_answer():
 
 @pytest.mark.parametrize("stop", ["aborted", "error"])
 def test_an_aborted_message_keeps_its_call_and_the_result(stop: str):
-    history = [user_message("go"), says("Reading", call("c"), stop=stop), tool_result("c", "milk"), user_message("on")]
+    history = [user_message("go"), says("Reading", call("c"), stop=stop), tool_result("c", "r"), user_message("on")]
     assert repair(history).messages == history
 
 

@@ -26,6 +26,7 @@ from orkas.infra.errors import (
     StorageError,
     UsageError,
 )
+from orkas.infra.files import Ops
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
@@ -40,6 +41,16 @@ from orkas.infra.messages import (
     tool_result,
     user_message,
 )
+
+class NoSync(Ops):
+    """For tests that look at bytes only, many times over."""
+
+    def sync(self, fd: int) -> None:
+        pass
+
+    def sync_folder(self, folder: Path) -> None:
+        pass
+
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).parents[2] / "shared"))
 FOLDER = SHARED / "cases/01-session"
@@ -136,7 +147,7 @@ def test_every_prefix_of_a_good_file_loads_and_takes_appends(home: Path):
     for n in range(len(data) + 1):
         whole = sum(sum(len(r) + 1 for r in records[: i + 1]) - 1 <= n for i in range(len(records)))
         place(home, "p", data[:n])
-        with Session.open("p") as session:
+        with Session.open("p", ops=NoSync()) as session:
             assert texts(session.messages) == expect["must_texts"][:whole]
             session.append(user_message("more"))
         with Session.open("p") as session:
@@ -383,7 +394,8 @@ def test_what_went_wrong_with_a_line_stays_with_the_line(home: Path):
     good = [encode(user_message(str(n))) for n in range(6)]
     lines = [
         good[0], b"\0" * 600, good[1][:20] + good[2], b"\0\0" + good[3], b"[" * 100_000,
-        b'{"role":"user","content":' + b"[" * 9_999, b"\xff\xfe", b"null", b'{"role":"clown","content":[]}', b'{"type":7}', good[4][:-1], good[5],
+        b'{"role":"user","content":' + b"[" * 9_999, b"\xff\xfe", b"null", b'{"role":"clown","content":[]}',
+        b'{"type":7}', good[4][:-1], good[5],
     ]  # fmt: skip
     place(home, "s", b"\n".join(lines) + b"\n")
     session = Session.read("s")
@@ -391,9 +403,34 @@ def test_what_went_wrong_with_a_line_stays_with_the_line(home: Path):
     assert session.loaded.damaged == [2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
 
 
+def test_a_torn_record_behind_a_whole_one_on_the_last_line(home: Path):
+    whole = encode(user_message("whole"))
+    torn = encode(user_message("torn \u9999"))
+    for n in range(1, len(torn)):
+        path = place(home, "s", encode(user_message("first")) + b"\n" + whole + torn[:n])
+        with Session.open("s", ops=NoSync()) as session:
+            assert texts(session.messages) == ["first", "whole"]
+            assert session.loaded.damaged == [2]
+            session.append(user_message("next"))
+        again = Session.read("s")
+        assert texts(again.messages) == ["first", "whole", "next"]
+        assert again.loaded.damaged == []
+        note = json.loads(path.with_name("s.jsonl.damaged").read_bytes().splitlines()[-1])
+        assert base64.b64decode(note["base64"]) == torn[:n] if "base64" in note else note["text"].encode() == torn[:n]
+
+
+def test_whole_records_before_and_after_a_fragment_on_one_line(home: Path):
+    one, two, three = (encode(user_message(word)) for word in ("one", "two", "three"))
+    place(home, "s", one + two[:30] + three + b"\n" + one[:-1] + b"\xff}" + three + b"junk\n")
+    session = Session.read("s")
+    assert texts(session.messages) == ["one", "three"]
+    assert session.loaded.damaged == [1, 2]
+
+
 def test_a_record_broken_at_many_line_breaks_is_recovered(home: Path):
     record = encode(user_message("a\nb\n{\"x\":1}\n\nc")).replace(rb"\n", b"\n")
-    place(home, "s", encode(user_message("before")) + b"\n" + record + b"\n" + encode(user_message("after")) + b"\n")
+    before, after = (encode(user_message(word)) for word in ("before", "after"))
+    place(home, "s", b"\n".join([before, record, after, b""]))
     session = Session.read("s")
     assert texts(session.messages) == ["before", 'a\nb\n{"x":1}\n\nc', "after"]
     assert session.loaded.damaged == [2, 3, 4, 5, 6]
@@ -694,7 +731,7 @@ STEPS = st.lists(
 def test_any_sequence_of_turns_and_crashes_keeps_the_words(steps: list, tmp_path_factory: pytest.TempPathFactory):
     home = tmp_path_factory.mktemp("random")
     os.environ["ORKAS_HOME"] = str(home)  # the autouse fixture puts the old value back
-    session = Session.open("s")
+    session = Session.open("s", ops=NoSync())
     said: list[str] = []
     for what, value in steps:
         match what:
@@ -711,7 +748,7 @@ def test_any_sequence_of_turns_and_crashes_keeps_the_words(steps: list, tmp_path
                 if what == "damage" and session.path.exists() and b"}" not in value and b"\n" not in value:
                     with session.path.open("ab") as file:
                         file.write(value)
-                session = Session.open("s")
+                session = Session.open("s", ops=NoSync())
                 assert is_paired(session.messages)
         users = [m for m in session.messages if isinstance(m, UserMessage)]
         assert texts(users) == said

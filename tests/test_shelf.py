@@ -214,7 +214,7 @@ NASTY = "<script>alert(1)</script>\x1b[2J\x07\x9b\u202e\"'><img src=x onerror=al
 def nasty(name: str = "n") -> str:
     return make(
         name, user_message(NASTY),
-        AssistantMessage([Thinking(text=NASTY), ToolCall(id='"><b>', name="<i>`x`", arguments={"k": NASTY})], 'v/"><s>'),
+        AssistantMessage([Thinking(text=NASTY), ToolCall(id='"><b>', name="<i>`x`", arguments={"k": NASTY})], '"><s>'),
         tool_result('"><b>', NASTY),
         UserMessage([Image(media_type='image/png"><script>', data="AA==")]),
         UserMessage([Image(media_type="image/png", data='"><script>')]),

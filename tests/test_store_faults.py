@@ -328,7 +328,8 @@ def test_replace_sweeps_what_a_killed_one_left_behind(home: Path):
         if name != names[1]:
             os.utime(home / name, (1e9, 1e9))
     files.replace(home / "file", b"new")
-    assert sorted(p.name for p in home.iterdir()) == [*names[1:], "file"], "a stale one goes; a new or foreign one stays"
+    left = sorted(p.name for p in home.iterdir())
+    assert left == [*names[1:], "file"], "a stale one goes; a new or a foreign one stays"
 
 
 def test_append_never_continues_a_torn_line(home: Path):
