@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from orkas.harness.pairing import is_paired
 from orkas.harness.session import Session, valid_id
-from orkas.harness.shelf import check
+from orkas.harness.shelf import check, delete
 from orkas.harness.store import LINE_CAP, SPILL_CAP
 from orkas.infra.errors import (
     SessionLocked,
@@ -41,6 +41,7 @@ from orkas.infra.messages import (
     tool_result,
     user_message,
 )
+
 
 class NoSync(Ops):
     """For tests that look at bytes only, many times over."""
@@ -341,6 +342,20 @@ def test_lone_surrogates_never_block_a_save():
     assert texts(Session.read("s").messages) == ["half \ufffd emoji \U0001f600"]
 
 
+def test_pictures_find_their_place_even_when_the_user_spoke_first():
+    def picture(id: str) -> UserMessage:
+        return UserMessage([Image(media_type="image/png", data="AA==")], origin="tool_image", tool_call_id=id)
+
+    with Session.open("s") as session:
+        session.append(asks("a", "b"), picture("b"), tool_result("b", "2"), tool_result("a", "1"))
+        session.append(user_message("meanwhile"), picture("a"), picture("unknown"))
+        assert is_paired(session.messages)
+        assert [getattr(m, "tool_call_id", None) for m in session.messages] == [
+            None, "a", "b", "a", "b", None, "unknown",
+        ]  # fmt: skip
+    assert Session.read("s").messages == session.messages
+
+
 # --- loading ------------------------------------------------------------------------------------------------------
 
 
@@ -518,6 +533,19 @@ def test_a_pipe_in_place_of_the_file_does_not_hang(home: Path):
         Session.open("pipe")
 
 
+def test_reading_goes_by_name_first_and_by_path_else(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("s", "plain", "my notes.txt"):
+        (tmp_path / name).write_bytes(encode(user_message(f"the file {name}")) + b"\n")
+    place(home, "s", encode(user_message("the session")) + b"\n")
+    assert texts(Session.read("s").messages) == ["the session"]
+    assert texts(Session.read("plain").messages) == ["the file plain"]
+    assert texts(Session.read("my notes.txt").messages) == ["the file my notes.txt"]
+    with pytest.raises(SessionMissing):
+        delete("plain")
+    assert (tmp_path / "plain").exists()
+
+
 def test_reading_writes_nothing_and_takes_no_lock(home: Path):
     path = place(home, "s", encode(user_message("one")) + b"\n{")
     with Session.open("s"):
@@ -652,10 +680,26 @@ def test_a_long_result_is_kept_whole_in_a_file_and_previewed(home: Path):
         assert (home / "sessions/s.files" / block.file).stat().st_mode & 0o777 == 0o600
 
 
-def test_many_middling_blocks_are_a_long_result_too(home: Path):
+def test_many_middling_blocks_are_one_long_result():
+    image = Image(media_type="image/png", data="AA==")
     with Session.open("s") as session:
-        session.append(asks("a"), ToolMessage("a", [Text(text=str(n) * 40_000) for n in range(9)]))
-        assert sum(len(b.text) for b in session.messages[1].content) < 9 * 13_000
+        session.append(asks("a"), ToolMessage("a", [*(Text(text=str(n) * 900) for n in range(1000)), image]))
+        block, picture = session.messages[1].content
+        assert picture is image
+        assert session.media(block.file).decode() == "\n".join(str(n) * 900 for n in range(1000))
+
+
+def test_a_spill_that_cannot_be_saved_says_so():
+    class Full(NoSync):
+        def open(self, path: Path, flags: int) -> int:
+            raise OSError(28, "No space left on device")
+
+    with Session.open("s", ops=Full()) as session:
+        assert session.spill("short", name="x") == Text(text="short")
+        block = session.spill("x" * 100_000, name="x")
+        assert block.file is None
+        assert "could not be saved" in block.text
+        assert "No space left" in block.text
 
 
 def test_in_memory_a_long_result_is_clipped_and_says_so():

@@ -205,7 +205,7 @@ def test_a_failed_save_is_told_in_a_sentence_with_a_way_out():
         ops.failing = range(ops.calls + 1, ops.calls + 2)
         with pytest.raises(StorageError, match="could not be written: No space left on device") as caught:
             session.append(user_message("two"))
-        assert caught.value.hint == "free some disk space"
+        assert caught.value.hint.startswith("free some disk space; what is unsaved stays in memory")
         assert session.unsaved == 1
         session.append(user_message("three"))
         assert session.unsaved == 0

@@ -19,12 +19,12 @@ from types import TracebackType
 from typing import Any
 
 from orkas.harness.attachments import Attachments
-from orkas.harness.draft import Draft, Round, place_result
+from orkas.harness.draft import Draft, Round, place
 from orkas.harness.pairing import is_paired, repair
 from orkas.harness.recovery import Recovered
 from orkas.harness.store import JsonlStore, files_of
 from orkas.infra import config, files
-from orkas.infra.errors import SessionMissing, UsageError
+from orkas.infra.errors import SessionMissing, StorageError, UsageError
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
@@ -116,9 +116,9 @@ class Session:
             SessionUnreadable: its file cannot be read; it is left alone.
             SessionLocked: it is open already, here or in another process.
         """
-        path = sessions_folder() / f"{valid_id(name)}.jsonl"
-        if not _exists(path) and not create:
-            raise SessionMissing(f"there is no session {name!r}", hint="list them with: orkas session list")
+        path, exists = _path_of(name)
+        if not exists and not create:
+            raise missing(name)
         lock = files.Lock(path.with_name(f"{name}.lock"), name)
         lock.acquire()
         try:
@@ -302,7 +302,7 @@ class Session:
             self._pending += lines
             self._round = draft.round
             for message in draft.messages:
-                place_result(self.messages, message)
+                place(self.messages, message)
             return draft.given
 
     def _lines(self, draft: Draft) -> list[tuple[Message, bytes]]:
@@ -319,8 +319,12 @@ class Session:
             if self._store is None or not self._pending:
                 return
             batch = list(self._pending)
-            self._attachments.flush()
-            self._store.append([m for m, _ in batch], [line for _, line in batch])
+            try:
+                self._attachments.flush()
+                self._store.append([m for m, _ in batch], [line for _, line in batch])
+            except StorageError as error:
+                error.hint += "; what is unsaved stays in memory and is written with the next message"
+                raise
             del self._pending[: len(batch)]
 
     def _rewrite_file(self, store: JsonlStore, messages: list[Message]) -> None:
@@ -347,36 +351,65 @@ async def _in_thread(job: Callable[[], None]) -> None:
 
 
 def locate(where: str | Path) -> Path:
-    """The file of a session given by name or path: whatever looks like a path is one.
+    """The file of a session given by name or by path; a name goes first.
 
     Raises:
-        UsageError: it is neither a path nor a possible name.
+        UsageError: it is no path of a file and no session can have this name.
     """
     text = str(where)
     if isinstance(where, Path) or text.endswith(".jsonl") or os.sep in text or (os.altsep and os.altsep in text):
         return Path(where)
-    path = sessions_folder() / f"{valid_id(text)}.jsonl"
-    _exists(path)
+    try:
+        path, exists = _path_of(text)
+    except UsageError:
+        if _is_file(text):
+            return Path(text)
+        raise
+    return path if exists or not _is_file(text) else Path(text)
+
+
+def path_of(name: str) -> Path:
+    """The file of the session of exactly this name.
+
+    Raises:
+        UsageError: no session can have this name.
+        SessionMissing: there is none.
+    """
+    path, exists = _path_of(name)
+    if not exists:
+        raise missing(name)
     return path
 
 
-def _exists(path: Path) -> bool:
-    """Whether there is a session of exactly this name.
+def missing(name: str) -> SessionMissing:
+    return SessionMissing(f"there is no session {name!r}", hint="list them with: orkas session list")
+
+
+def _path_of(name: str) -> tuple[Path, bool]:
+    """Where the session of this name lies, and whether it is there.
 
     Raises:
-        UsageError: there is one whose name differs only in upper and lower case.
+        UsageError: no session can have this name, or there is one whose name differs only in upper and lower case.
     """
+    path = sessions_folder() / f"{valid_id(name)}.jsonl"
     try:
         names = [entry.name for entry in os.scandir(path.parent)]
     except OSError:
-        return False
+        return path, False
     if path.name in names:
-        return True
-    for name in names:
-        if name.casefold() == path.name.casefold():
-            other = name.removesuffix(".jsonl")
-            raise UsageError(f"there is already a session {other!r}", hint="use that name, or quite another one")
-    return False
+        return path, True
+    for other in names:
+        if other.casefold() == path.name.casefold():
+            there = other.removesuffix(".jsonl")
+            raise UsageError(f"there is already a session {there!r}", hint="use that name, or quite another one")
+    return path, False
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except ValueError:  # a NUL in it
+        return False
 
 
 def _open_at_tail(messages: Sequence[Message], stored: Sequence[Message]) -> list[Message]:
