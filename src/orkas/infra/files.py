@@ -396,9 +396,8 @@ def _write_owner(fd: int) -> None:
         "command": Path(sys.argv[0]).name if sys.argv else "",
     }
     with suppress(OSError):  # on a full disk the lock holds all the same, it only cannot say for whom
-        os.ftruncate(fd, 0)
         os.lseek(fd, 0, os.SEEK_SET)
-        os.write(fd, json.dumps(owner).encode() + b"\n")
+        os.ftruncate(fd, os.write(fd, json.dumps(owner).encode() + b"\n"))  # not to 0 first: ext4 would flush on close
 
 
 def _owner(path: Path) -> str:
