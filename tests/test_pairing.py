@@ -212,6 +212,13 @@ def test_counts_name_the_smallest_number_of_moves():
     assert (done.reordered, done.dropped, done.synthesized) == (1, 1, 0)
 
 
+def test_a_result_directly_before_its_call_moves_behind_it():
+    history = [user_message("go"), tool_result("c", "milk"), says("", call("c")), says("done")]
+    done = repair(history)
+    assert [text_of(m) for m in done.messages] == ["go", "", "milk", "done"]
+    assert (done.reordered, done.synthesized, done.dropped) == (1, 0, 0)
+
+
 def test_a_stale_result_before_an_earlier_turn_is_not_taken_for_an_answer():
     history = [tool_result("c", "stale"), user_message("go"), says("hm"), user_message("so"), says("", call("c"))]
     assert repair(history).messages[-1].synthetic

@@ -397,6 +397,15 @@ def test_a_torn_tail_is_set_aside_with_its_line_number(home: Path):
     assert texts(Session.read("s").messages) == ["one", "two"]
 
 
+def test_a_missing_last_newline_is_written_before_the_next_record(home: Path):
+    path = place(home, "s", encode(user_message("one")))
+    with Session.open("s") as session:
+        session.append(user_message("two"))
+    lines = path.read_bytes().split(b"\n")
+    assert [json.loads(line)["content"][0]["text"] for line in lines[:-1]] == ["one", "two"]
+    assert lines[-1] == b""
+
+
 def test_a_file_that_is_one_torn_header_becomes_a_session_again(home: Path):
     path = place(home, "s", b'{"type":"session","version":1,"id":')
     with Session.open("s") as session:

@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -230,6 +231,66 @@ async def test_a_failed_commit_is_told_and_made_good_by_the_next():
             await session.commit(user_message("one"))
         await session.commit(user_message("two"))
     assert texts(Session.read("s").messages) == ["one", "two"]
+
+
+@pytest.mark.parametrize("nth", [2, 3, 4], ids=["write", "flush", "flush of the folder"])
+def test_a_failed_first_message_leaves_no_empty_file(nth: int, home: Path):
+    session = Session.open("s", ops=Faulty(nth, errno.ENOSPC))
+    with pytest.raises(StorageError):
+        session.append(user_message("one"))
+    assert [p.name for p in (home / "sessions").iterdir()] == ["s.lock"]
+    session.close()
+    assert texts(Session.read("s").messages) == ["one"]
+
+
+def test_after_a_failed_flush_what_was_acknowledged_is_read_back(home: Path):
+    path = home / "sessions/s.jsonl"
+
+    class Forgetful(files.Ops):
+        """A disk that fails a flush and, having dropped its cache, holds zeros where it said it had the data."""
+
+        bad = False
+
+        def sync(self, fd: int) -> None:
+            if self.bad:
+                with path.open("r+b") as file:
+                    file.write(bytes(100))
+                raise OSError(errno.EIO, "Input/output error")
+
+    ops = Forgetful()
+    session = Session.open("s", ops=ops)
+    session.append(user_message("one"))
+    ops.bad = True
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            session.append(user_message("two"))
+        ops.bad = False
+    with pytest.raises(StorageError, match="changed by another program"):
+        session.close()
+
+
+def test_only_one_holds_a_lock_however_they_race(home: Path):
+    holding: list[int] = []
+    most: list[int] = []
+
+    def race() -> None:
+        lock = files.Lock(home / "x.lock")
+        for _ in range(300):
+            try:
+                with lock:
+                    holding.append(1)
+                    most.append(len(holding))
+                    time.sleep(0)
+                    holding.pop()
+            except SessionLocked:
+                pass
+
+    racers = [threading.Thread(target=race) for _ in range(6)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert max(most) == 1
 
 
 @pytest.mark.parametrize("meddle", ["add", "cut", "replace", "remove"])
