@@ -150,7 +150,7 @@ def test_a_synthetic_result_says_interrupted_and_is_the_same_every_time():
 
 
 def test_untouched_messages_are_the_same_objects():
-    history: list[Message] = [user_message("a"), says("b"), user_message("go"), says("", call("c1")), user_message("x")]
+    history: list[Message] = [user_message("a"), says("b"), says("", call("c1")), user_message("x")]
     after = repair(history).messages
     assert [m for m in after if not isinstance(m, ToolMessage)] == history
     assert all(any(m is old for old in history) for m in after if not isinstance(m, ToolMessage))
@@ -169,7 +169,8 @@ def test_late_results_of_one_id_go_to_the_calls_in_order():
 
 def test_an_id_used_again_after_a_crash_keeps_the_result_in_its_own_turn():
     history = [
-        user_message("1"), says("", call("fn:0")), user_message("2"), says("", call("fn:0")), tool_result("fn:0", "new"),
+        user_message("1"), says("", call("fn:0")), user_message("2"), says("", call("fn:0")),
+        tool_result("fn:0", "new"),
     ]  # fmt: skip
     results = [m for m in repair(history).messages if isinstance(m, ToolMessage)]
     assert results[0].synthetic
@@ -186,7 +187,8 @@ def test_the_first_holder_of_an_id_keeps_it():
 def test_a_repaired_prefix_does_not_depend_on_what_comes_later():
     history = [
         user_message("a"), says("", call(""), call("k")), tool_result("k", "r"), user_message("b"), says("", call("k")),
-        tool_result("k", "s"), user_message("c"), says("", call("k_2"), call("")), user_message("d"), says("", call("k")),
+        tool_result("k", "s"), user_message("c"), says("", call("k_2"), call("")), user_message("d"),
+        says("", call("k")),
     ]  # fmt: skip
     whole = [encode(m) for m in repair(history).messages]
     for n in (4, 7, 9):
@@ -210,6 +212,13 @@ def test_counts_name_the_smallest_number_of_moves():
     assert (done.reordered, done.dropped, done.synthesized) == (1, 1, 0)
 
 
+def test_a_result_directly_before_its_call_moves_behind_it():
+    history = [user_message("go"), tool_result("c", "milk"), says("", call("c")), says("done")]
+    done = repair(history)
+    assert [text_of(m) for m in done.messages] == ["go", "", "milk", "done"]
+    assert (done.reordered, done.synthesized, done.dropped) == (1, 0, 0)
+
+
 def test_a_stale_result_before_an_earlier_turn_is_not_taken_for_an_answer():
     history = [tool_result("c", "stale"), user_message("go"), says("hm"), user_message("so"), says("", call("c"))]
     assert repair(history).messages[-1].synthetic
@@ -217,7 +226,7 @@ def test_a_stale_result_before_an_earlier_turn_is_not_taken_for_an_answer():
 
 @pytest.mark.parametrize("stop", ["aborted", "error"])
 def test_an_aborted_message_keeps_its_call_and_the_result(stop: str):
-    history = [user_message("go"), says("Reading", call("c"), stop=stop), tool_result("c", "milk"), user_message("again")]
+    history = [user_message("go"), says("Reading", call("c"), stop=stop), tool_result("c", "r"), user_message("on")]
     assert repair(history).messages == history
 
 
@@ -242,11 +251,8 @@ def damaged_histories(draw: st.DrawFn) -> list[Message]:
         history.append(user_message(f"u{next(words)}"))
         ids = draw(st.lists(IDS, max_size=4))
         history.append(says(f"a{next(words)}", *map(call, ids)))
-        for id in ids:
-            history.append(tool_result(id, f"r{next(words)}", synthetic=draw(st.booleans())))
-        for id in ids:
-            if draw(st.integers(0, 3)) == 0:
-                history.append(picture(id))
+        history += [tool_result(id, f"r{next(words)}", synthetic=draw(st.booleans())) for id in ids]
+        history += [picture(id) for id in ids if draw(st.integers(0, 3)) == 0]
     for _ in range(draw(st.integers(0, 6))):
         if history:
             at = draw(st.integers(0, len(history) - 1))
@@ -306,7 +312,8 @@ def test_a_real_result_behind_its_only_call_is_never_lost(history: list[Message]
     after = repair(history).messages
     for i, m in enumerate(history):
         for wanted in calls_of(m):
-            real = [r for r in history[i:] if isinstance(r, ToolMessage) and r.tool_call_id == wanted.id and not r.synthetic]
+            results = [r for r in history[i:] if isinstance(r, ToolMessage) and r.tool_call_id == wanted.id]
+            real = [r for r in results if not r.synthetic]
             if made[wanted.id] == 1 and wanted.id and real:
                 kept = [text_of(r) for r in after if isinstance(r, ToolMessage)]
                 assert text_of(real[0]) in kept

@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -205,7 +206,7 @@ def test_a_failed_save_is_told_in_a_sentence_with_a_way_out():
         ops.failing = range(ops.calls + 1, ops.calls + 2)
         with pytest.raises(StorageError, match="could not be written: No space left on device") as caught:
             session.append(user_message("two"))
-        assert caught.value.hint == "free some disk space"
+        assert caught.value.hint.startswith("free some disk space; what is unsaved stays in memory")
         assert session.unsaved == 1
         session.append(user_message("three"))
         assert session.unsaved == 0
@@ -230,6 +231,66 @@ async def test_a_failed_commit_is_told_and_made_good_by_the_next():
             await session.commit(user_message("one"))
         await session.commit(user_message("two"))
     assert texts(Session.read("s").messages) == ["one", "two"]
+
+
+@pytest.mark.parametrize("nth", [2, 3, 4], ids=["write", "flush", "flush of the folder"])
+def test_a_failed_first_message_leaves_no_empty_file(nth: int, home: Path):
+    session = Session.open("s", ops=Faulty(nth, errno.ENOSPC))
+    with pytest.raises(StorageError):
+        session.append(user_message("one"))
+    assert [p.name for p in (home / "sessions").iterdir()] == ["s.lock"]
+    session.close()
+    assert texts(Session.read("s").messages) == ["one"]
+
+
+def test_after_a_failed_flush_what_was_acknowledged_is_read_back(home: Path):
+    path = home / "sessions/s.jsonl"
+
+    class Forgetful(files.Ops):
+        """A disk that fails a flush and, having dropped its cache, holds zeros where it said it had the data."""
+
+        bad = False
+
+        def sync(self, fd: int) -> None:
+            if self.bad:
+                with path.open("r+b") as file:
+                    file.write(bytes(100))
+                raise OSError(errno.EIO, "Input/output error")
+
+    ops = Forgetful()
+    session = Session.open("s", ops=ops)
+    session.append(user_message("one"))
+    ops.bad = True
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            session.append(user_message("two"))
+        ops.bad = False
+    with pytest.raises(StorageError, match="changed by another program"):
+        session.close()
+
+
+def test_only_one_holds_a_lock_however_they_race(home: Path):
+    holding: list[int] = []
+    most: list[int] = []
+
+    def race() -> None:
+        lock = files.Lock(home / "x.lock")
+        for _ in range(300):
+            try:
+                with lock:
+                    holding.append(1)
+                    most.append(len(holding))
+                    time.sleep(0)
+                    holding.pop()
+            except SessionLocked:
+                pass
+
+    racers = [threading.Thread(target=race) for _ in range(6)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert max(most) == 1
 
 
 @pytest.mark.parametrize("meddle", ["add", "cut", "replace", "remove"])
@@ -322,10 +383,22 @@ def test_replace_gives_the_old_content_or_the_new(kind: str, home: Path):
 
 
 def test_replace_sweeps_what_a_killed_one_left_behind(home: Path):
-    (home / ".file.1234.tmp").write_bytes(b"half")
-    (home / ".other.1234.tmp").write_bytes(b"not ours")
+    names = [f".{name}.tmp" for name in ("file.1234abcd", "file.0000abcd", "file.x.1234abcd", "other.1234abcd")]
+    for name in names:
+        (home / name).write_bytes(b"half")
+        if name != names[1]:
+            os.utime(home / name, (1e9, 1e9))
     files.replace(home / "file", b"new")
-    assert sorted(p.name for p in home.iterdir()) == [".other.1234.tmp", "file"]
+    left = sorted(p.name for p in home.iterdir())
+    assert left == [*names[1:], "file"], "a stale one goes; a new or a foreign one stays"
+
+
+def test_append_never_continues_a_torn_line(home: Path):
+    path = home / "deep/log"
+    files.append(path, b"one\n")
+    files.append(path, b"two")
+    files.append(path, b"three\n")
+    assert path.read_bytes() == b"one\ntwo\nthree\n"
 
 
 # --- power cuts: every disk image that the unsynced rest could leave ---------------------------------------------
@@ -487,7 +560,7 @@ class Script:
 
 
 def sweep(log: list[tuple], place: Path, *, most: int = 1_000_000) -> tuple[int, list[str]]:
-    """Check every distinct image of every cut, until ``most`` problems; how many images there were, and what was wrong."""
+    """Check every distinct image of every cut, up to ``most`` problems; the number of images, and what was wrong."""
     seen: set[object] = set()
     wrong: list[str] = []
     begin = next(i for i, op in enumerate(log) if op[0] == "ack")

@@ -41,9 +41,9 @@ class Attachments:
         Raises:
             StorageError: some still wait.
         """
-        for name in list(self._waiting):
-            self._write(name, self._waiting[name])
-            del self._waiting[name]
+        for name, data in list(self._waiting.items()):
+            self._write(name, data)
+            self._waiting.pop(name, None)
 
     def read(self, file: str) -> bytes:
         """The bytes of one file.
@@ -67,11 +67,13 @@ class Attachments:
     def spill(self, text: str, name: str) -> Text:
         """The text as a block, saved at once when it is long; when that fails the preview says so."""
         block = self.shorten(text, name)
+        if block.file is None:
+            return block
         try:
             self.flush()
         except StorageError as error:
-            self._waiting.pop(block.file or "", None)
-            return Text(text=clip(well_formed(text), f"the rest could not be saved ({error})"))
+            self._waiting.pop(block.file, None)
+            return Text(text=clip(well_formed(text), f"the rest could not be saved: {error}"))
         return block
 
     def shorten(self, text: str, name: str, *, cap: int = SPILL_CAP) -> Text:

@@ -24,7 +24,7 @@ from orkas.infra.messages import (
     new_id,
 )  # fmt: skip
 
-__all__ = ["Draft", "Round", "place_result"]
+__all__ = ["Draft", "Round", "place"]
 
 _LONG_TEXT = 1_000_000
 """Characters of one spoken text that a record holds; a longer one (half a megabyte of tokens) is previewed too."""
@@ -149,11 +149,18 @@ class Draft:
 
     def _slim(self, message: Message) -> Message:
         """The message with large pictures and texts in files; the same object when nothing is large."""
-        cap = SPILL_CAP if type(message) is ToolMessage else _LONG_TEXT
-        texts = [len(b.text) for b in message.content if type(b) is Text]
-        if sum(texts) > cap:
-            cap //= len(texts)
-        content = [self._slim_block(b, cap, message) for b in message.content]
+        result = type(message) is ToolMessage
+        cap = SPILL_CAP if result else _LONG_TEXT
+        content = message.content
+        texts = [len(b.text) for b in content if type(b) is Text]
+        if len(texts) > 1 and sum(texts) > cap:
+            if result:
+                content = _joined(content)
+            else:
+                cap //= len(texts)
+        content = [self._slim_block(b, cap, message) for b in content]
+        if len(content) != len(message.content):
+            return replace(message, content=content)
         if all(new is old for new, old in zip(content, message.content, strict=True)):
             return message
         return replace(message, content=content)
@@ -179,24 +186,40 @@ _SHORT = 13_000
 """Not worth a preview: that would hardly be shorter."""
 
 
+def _joined(content: list[Block]) -> list[Block]:
+    """All texts as one, in the place of the first: so they are previewed and kept as one."""
+    texts = [b for b in content if type(b) is Text]
+    whole = Text(text="\n".join(b.text for b in texts))
+    return [whole if b is texts[0] else b for b in content if type(b) is not Text or b is texts[0]]
+
+
 def _named(message: Message, call_id: str) -> Message:
     if message.tool_call_id == call_id:  # type: ignore[union-attr]
         return message
     return replace(message, tool_call_id=call_id)
 
 
-def place_result(messages: list[Message], message: Message) -> None:
-    """Put a message at the end; a result among its group, in declared order."""
+def place(messages: list[Message], message: Message) -> None:
+    """Put a message at the end; a result or a picture among its group, in declared order."""
     at = len(messages)
-    if isinstance(message, ToolMessage):
-        while type(messages[at - 1]) is not AssistantMessage:
-            at -= 1
-        order = {c.id: n for n, c in enumerate(calls_of(messages[at - 1]))}
-        mine = order[message.tool_call_id]
-        while at < len(messages) and _earlier(messages[at], order, mine):
-            at += 1
+    if isinstance(message, ToolMessage) or is_tool_image(message):
+        start = next((i for i in range(at, 0, -1) if type(messages[i - 1]) is AssistantMessage), 0)
+        order = {c.id: n for n, c in enumerate(calls_of(messages[start - 1]))} if start else {}
+        mine = _rank(message, order)
+        if mine is not _LAST:
+            at = start
+            while at < len(messages) and _rank(messages[at], order) <= mine:
+                at += 1
     messages.insert(at, message)
 
 
-def _earlier(message: Message, order: dict[str, int], mine: int) -> bool:
-    return type(message) is ToolMessage and order[message.tool_call_id] < mine
+_LAST = (2, 0)
+
+
+def _rank(message: Message, order: dict[str, int]) -> tuple[int, int]:
+    """Results come first, then pictures, each in the order of the calls, then everything else."""
+    if isinstance(message, AssistantMessage) or message.tool_call_id not in order:
+        return _LAST
+    if isinstance(message, ToolMessage):
+        return 0, order[message.tool_call_id]
+    return (1, order[message.tool_call_id]) if is_tool_image(message) else _LAST

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -115,9 +116,10 @@ def _careful(data: bytes) -> tuple[Recovered, list[Record]]:
         for record in read.records:
             _admit(record, found, records, seen)
     tail = lines[-1]
-    found.complete = not tail
-    if tail.strip() and read is not None and not read.records:
-        found.torn, found.end, found.complete = tail, len(data) - len(tail), True
+    if tail.strip() and read is not None:
+        found.torn = read.rest if read.records else tail
+        found.end -= len(found.torn)
+    found.complete = len(found.torn) == len(tail)
     return found, records
 
 
@@ -144,6 +146,8 @@ class _Read(msgspec.Struct, eq=False):
     records: list[Record]
     harmed: bool = False
     """The lines are not what a writer meant, even if every record in them could be saved."""
+    rest: bytes = b""
+    """What follows the records on the very last line: one more, cut short."""
     first: int = 0
     last: int = 0
 
@@ -179,16 +183,19 @@ class _Lines:
         """
         if not self._lines[i].lstrip().startswith(b"{") or not self._may_join(i):
             return 0
-        stop = i + 1
+        stop = max(i + 1, self._joined_to)
         while stop < min(self._count, i + _MOST_LINES) and not _starts_record(self._lines[stop]):
             stop += 1
-        self._joined_to = max(self._joined_to, stop)
+        self._joined_to = stop
         while stop > i + 1 and not self._lines[stop - 1].strip():
             stop -= 1
         if stop == i + 1:
             return 0
-        read.records = _objects(b"\n".join(self._lines[i:stop]))
-        return stop - i - 1 if read.records else 0
+        records, rest = _objects(b"\n".join(self._lines[i:stop]))
+        if not records or rest:
+            return 0
+        read.records = records
+        return stop - i - 1
 
     def _may_join(self, i: int) -> bool:
         """A few attempts within one stretch of bad lines, so that a long one costs linear time."""
@@ -202,30 +209,32 @@ def _read_line(line: bytes, *, last: bool) -> _Read:
         return _Read([Record(line.strip(), decode_message(line))])
     except (ValueError, RecursionError):
         pass
-    bare = line.strip(b"\0 \t\r")
-    if records := _objects(bare):
-        return _Read(records, harmed=b"\0" in line)
-    return _Read([] if last else _welded(bare), harmed=True)
+    records, rest = _objects(line.lstrip(b"\0 \t\r"))
+    if last:
+        return _Read(records, harmed=bool(rest) or not records or b"\0" in line, rest=rest)
+    return _Read(records + _welded(rest), harmed=bool(rest) or b"\0" in line)
 
 
 def _starts_record(line: bytes) -> bool:
-    return line.lstrip().startswith(b'{"') and bool(_read_line(line, last=True).records)
+    return line.lstrip().startswith(b'{"') and not _read_line(line, last=True).rest
 
 
-def _objects(data: bytes) -> list[Record]:
-    """Complete records back to back; empty if there is anything else."""
-    records: list[Record] = []
-    at = 0
+def _objects(data: bytes) -> tuple[list[Record], bytes]:
+    """The complete records at the start, and what follows them."""
     try:
         text = data.decode()
+    except UnicodeDecodeError as error:
+        text = data[: error.start].decode()
+    records: list[Record] = []
+    at = 0
+    with suppress(ValueError, RecursionError):
         while at < len(text):
-            value, at = _lenient.raw_decode(text, at)
+            value, end = _lenient.raw_decode(text, at)
             records.append(_record(value))
+            at = end
             while at < len(text) and text[at] in " \t\r\n\0":
                 at += 1
-    except (ValueError, RecursionError):
-        return []
-    return records
+    return records, data[len(text[:at].encode()) :] if at else data
 
 
 def _record(value: Any) -> Record:
@@ -240,5 +249,6 @@ def _welded(line: bytes) -> list[Record]:
     best: list[Record] = []
     while (at := line.rfind(b'{"role":', 0, at)) > 0 and tried < 4 * len(line):
         tried += len(line) - at
-        best = _objects(line[at:]) or best
+        records, rest = _objects(line[at:])
+        best = best if rest else records
     return best

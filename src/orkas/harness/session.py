@@ -7,9 +7,8 @@ save the unsaved messages wait in memory, in order, and go first with the next o
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -19,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from orkas.harness.attachments import Attachments
-from orkas.harness.draft import Draft, Round, place_result
+from orkas.harness.draft import Draft, Round, place
+from orkas.harness.names import find, locate, missing, sessions_folder, valid_id
 from orkas.harness.pairing import is_paired, repair
 from orkas.harness.recovery import Recovered
 from orkas.harness.store import JsonlStore, files_of
-from orkas.infra import config, files
-from orkas.infra.errors import SessionMissing, UsageError
+from orkas.infra import files
+from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
@@ -41,28 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Loaded", "Session", "sessions_folder", "valid_id"]
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}", re.ASCII)
-_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII | re.IGNORECASE)
-
-
-def valid_id(name: str) -> str:
-    """The name itself, if it can be the name of a session on every system.
-
-    Raises:
-        UsageError: it cannot.
-    """
-    if _ID.fullmatch(name) and not name.endswith(".") and not _RESERVED.fullmatch(name):
-        return name
-    shown = ascii(name if len(name) <= 60 else name[:57] + "...")
-    raise UsageError(
-        f"{shown} cannot be the name of a session",
-        hint="use letters, digits, '-', '_' and '.', at most 120, beginning with a letter or a digit",
-    )
-
-
-def sessions_folder() -> Path:
-    """Where the sessions lie. Not created here."""
-    return config.home() / "sessions"
+SLOW_FLUSH_S = 0.025
+"""A disk whose last flush took longer gets a thread for the next. Below, the hand-over to a thread costs more CPU than
+the write itself, and the loop stands still for less than one frame of a screen."""
 
 
 class Loaded(msgspec.Struct, eq=False):
@@ -105,6 +86,7 @@ class Session:
         self._healed: list[Message] = []  # results made up on load that the file should get with the next message
         self._round: Round | None = Round()
         self._refusal = ""
+        self._flush_s = 0.0
 
     @classmethod
     def open(cls, name: str, *, create: bool = True, ops: files.Ops = files.OPS) -> Session:
@@ -118,9 +100,9 @@ class Session:
             SessionUnreadable: its file cannot be read; it is left alone.
             SessionLocked: it is open already, here or in another process.
         """
-        path = sessions_folder() / f"{valid_id(name)}.jsonl"
-        if not _exists(path) and not create:
-            raise SessionMissing(f"there is no session {name!r}", hint="list them with: orkas session list")
+        path, exists = find(name)
+        if not exists and not create:
+            raise missing(name)
         lock = files.Lock(path.with_name(f"{name}.lock"), name)
         lock.acquire()
         try:
@@ -189,13 +171,16 @@ class Session:
         return added
 
     async def commit(self, *messages: Message) -> list[Message]:
-        """``append`` whose writing happens in a thread.
+        """``append`` that does not hold up the event loop: a disk that is slow to flush is waited for in a thread.
 
         If the waiting task is cancelled the messages stay, and are written by that thread or before the next ones.
         """
         added = self._take(messages)
-        if self._store is not None:
-            await _in_thread(self._flush)
+        if self._pending:
+            if self._flush_s < SLOW_FLUSH_S:
+                self._flush()
+            else:
+                await _in_thread(self._flush)
         return added
 
     def rewrite(self, messages: Sequence[Message]) -> None:
@@ -304,7 +289,7 @@ class Session:
             self._pending += lines
             self._round = draft.round
             for message in draft.messages:
-                place_result(self.messages, message)
+                place(self.messages, message)
             return draft.given
 
     def _lines(self, draft: Draft) -> list[tuple[Message, bytes]]:
@@ -321,8 +306,15 @@ class Session:
             if self._store is None or not self._pending:
                 return
             batch = list(self._pending)
-            self._attachments.flush()
-            self._store.append([m for m, _ in batch], [line for _, line in batch])
+            began = time.monotonic()
+            try:
+                self._attachments.flush()
+                self._store.append([m for m, _ in batch], [line for _, line in batch])
+            except StorageError as error:
+                error.hint += "; what is unsaved stays in memory and is written with the next message"
+                raise
+            finally:
+                self._flush_s = time.monotonic() - began
             del self._pending[: len(batch)]
 
     def _rewrite_file(self, store: JsonlStore, messages: list[Message]) -> None:
@@ -348,39 +340,6 @@ def _writers() -> ThreadPoolExecutor:
 
 async def _in_thread(job: Callable[[], None]) -> None:
     await asyncio.get_running_loop().run_in_executor(_writers(), job)
-
-
-def locate(where: str | Path) -> Path:
-    """The file of a session given by name or path: whatever looks like a path is one.
-
-    Raises:
-        UsageError: it is neither a path nor a possible name.
-    """
-    text = str(where)
-    if isinstance(where, Path) or text.endswith(".jsonl") or os.sep in text or (os.altsep and os.altsep in text):
-        return Path(where)
-    path = sessions_folder() / f"{valid_id(text)}.jsonl"
-    _exists(path)
-    return path
-
-
-def _exists(path: Path) -> bool:
-    """Whether there is a session of exactly this name.
-
-    Raises:
-        UsageError: there is one whose name differs only in upper and lower case.
-    """
-    try:
-        names = [entry.name for entry in os.scandir(path.parent)]
-    except OSError:
-        return False
-    if path.name in names:
-        return True
-    for name in names:
-        if name.casefold() == path.name.casefold():
-            other = name.removesuffix(".jsonl")
-            raise UsageError(f"there is already a session {other!r}", hint="use that name, or quite another one")
-    return False
 
 
 def _open_at_tail(messages: Sequence[Message], stored: Sequence[Message]) -> list[Message]:

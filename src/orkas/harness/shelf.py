@@ -6,6 +6,7 @@ A message is named by its number: its place, from 1, in the paired history.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -14,14 +15,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from orkas.harness.names import locate, path_of, sessions_folder
 from orkas.harness.pairing import cut_points, is_clean_cut
 from orkas.harness.pairing import repair as heal
 from orkas.harness.recovery import recover
-from orkas.harness.session import Session, locate, sessions_folder, valid_id
+from orkas.harness.session import Session
 from orkas.harness.store import JsonlStore, files_of
 from orkas.harness.transcript import to_html, to_markdown
 from orkas.infra import config, files
-from orkas.infra.errors import SessionMissing, StorageError, UsageError
+from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.messages import AssistantMessage, Image, Message, Text, UserMessage, encode, new_id, now, text_of
 
 __all__ = [
@@ -32,7 +34,7 @@ __all__ = [
 _HEAD_BYTES, _TAIL_BYTES = 32 * 1024, 16 * 1024
 _SKEW = 60.0  # seconds by which a time may lie in the future and still be believed
 _TITLE = 80
-_BESIDE = (".damaged", ".original", ".archive")
+_BESIDE = r"\.(damaged|archive|original(-\d+)?)"
 
 
 class SessionInfo(msgspec.Struct):
@@ -167,7 +169,7 @@ def fork(name: str, at: int | None = None) -> str:
         UsageError: there is no such message, or a tool round would be cut in two.
         SessionMissing, SessionUnreadable: there is no such session.
     """
-    source = Session.read(valid_id(name))
+    source = Session.read(path_of(name))
     return _copy(source, source.messages[: _cut(source, at)])
 
 
@@ -192,9 +194,7 @@ def delete(name: str) -> Path:
         SessionLocked: it is open.
         StorageError: it cannot be moved.
     """
-    path = locate(valid_id(name))
-    if not path.exists():
-        raise SessionMissing(f"there is no session {name!r}", hint="list them with: orkas session list")
+    path = path_of(name)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     place = config.home() / "trash" / f"{name}-{stamp}-{new_id()[:4]}"
     with files.Lock(path.with_name(f"{name}.lock"), name):
@@ -224,8 +224,8 @@ def search(query: str) -> Iterator[Hit]:
 
 def _hits(name: str, wanted: str) -> Iterator[Hit]:
     try:
-        session = Session.read(name)
-    except StorageError:  # gone or unreadable since it was listed: the others can still be searched
+        session = Session.read(path_of(name))
+    except (StorageError, UsageError):  # gone or unreadable since it was listed: the others can still be searched
         return
     for number, message in enumerate(session.messages, 1):
         text = text_of(message)
@@ -287,7 +287,7 @@ def _copy_file(source: Session, copy: Session, file: str) -> None:
 
 def _belongings(path: Path) -> list[Path]:
     """What lies beside a session file and belongs to it."""
-    beside = [p for p in path.parent.iterdir() if p.name.startswith(tuple(path.name + s for s in _BESIDE))]
+    beside = [p for p in path.parent.iterdir() if re.fullmatch(re.escape(path.name) + _BESIDE, p.name)]
     return beside + ([files_of(path)] if files_of(path).exists() else [])
 
 

@@ -128,8 +128,8 @@ class JsonlStore:
         original = self.keep_original() if self.found.damaged else None
         if archive:
             self._archive(records, messages)
+        self._file.close()  # Windows does not replace an open file
         files.replace(self.path, data, ops=self._ops)
-        self._file.close()
         self._file = files.AppendFile(self.path, end=len(data), ops=self._ops)
         self.found = Recovered(header=self.found.header, end=len(data))
         self._stored = list(messages)
@@ -151,7 +151,7 @@ class JsonlStore:
         """
         data = read_bytes(self.path)
         for n in itertools.count(1):
-            path = self.path.with_name(f"{self.path.name}.original" + (f"-{n}" if n > 1 else ""))
+            path = self._beside(".original" + (f"-{n}" if n > 1 else ""))
             if not path.exists():
                 files.replace(path, data, ops=self._ops)
                 return path
@@ -176,22 +176,11 @@ class JsonlStore:
             note["text"] = torn.decode()
         except UnicodeDecodeError:
             note["base64"] = base64.b64encode(torn).decode()
-        self._beside(".damaged", encode(note) + b"\n")
+        files.append(self._beside(".damaged"), encode(note) + b"\n", ops=self._ops)
         self.found.torn = b""
 
-    def _beside(self, suffix: str, data: bytes) -> None:
-        """Add to a file beside the session, durably, on a line of its own."""
-        path = self.path.with_name(self.path.name + suffix)
-        try:
-            old = path.read_bytes()[-1:] if path.exists() else b""
-            end = path.stat().st_size if path.exists() else 0
-        except OSError as error:
-            raise StorageError(f"{path.name!r} cannot be read: {error.strerror}", hint="move it away") from error
-        side = files.AppendFile(path, end=end, ops=self._ops)
-        try:
-            side.append((b"" if old in (b"", b"\n") else b"\n") + data)
-        finally:
-            side.close()
+    def _beside(self, suffix: str) -> Path:
+        return self.path.with_name(self.path.name + suffix)
 
     def _records(self) -> list[tuple[Record, Message | None]]:
         """The records of the file, each with the object that stands for it in memory."""
@@ -223,7 +212,7 @@ class JsonlStore:
         leaving = [r.raw for r, m in records if m is not None and id(m) not in staying]
         if leaving:
             mark = encode({"type": "archived", "ts": now(), "records": len(leaving)})
-            self._beside(".archive", b"\n".join([mark, *leaving, b""]))
+            files.append(self._beside(".archive"), b"\n".join([mark, *leaving, b""]), ops=self._ops)
 
 
 def _bounded(message: Message) -> Message:

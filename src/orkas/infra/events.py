@@ -28,7 +28,7 @@ def _snake(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
-class _Event(msgspec.Struct, tag_field="type", tag=_snake):
+class _Event(msgspec.Struct, tag_field="type", tag=_snake, gc=False):
     seq: int
     """Position in the run, from 0, without gaps: a reader that reconnects asks for ``seq > n``."""
 
@@ -36,19 +36,19 @@ class _Event(msgspec.Struct, tag_field="type", tag=_snake):
     """The event's name on the wire: ``text_delta``, ``tool_start``, …"""
 
 
-class TextDelta(_Event):
+class TextDelta(_Event, gc=False):
     """A piece of the answer, as it arrives."""
 
     text: str
 
 
-class ThinkingDelta(_Event):
+class ThinkingDelta(_Event, gc=False):
     """A piece of the model's visible reasoning. Never part of ``Done.text``."""
 
     text: str
 
 
-class ToolStart(_Event):
+class ToolStart(_Event, gc=False):
     """A call is about to run. The assistant message that holds it is already durable."""
 
     id: str
@@ -56,14 +56,14 @@ class ToolStart(_Event):
     input: dict[str, Any] | None
 
 
-class ToolProgress(_Event):
+class ToolProgress(_Event, gc=False):
     """A running tool is alive and says so."""
 
     id: str
     text: str
 
 
-class ToolEnd(_Event):
+class ToolEnd(_Event, gc=False):
     """A call has its result, and the result is already durable."""
 
     id: str
@@ -72,14 +72,14 @@ class ToolEnd(_Event):
     is_error: bool = False
 
 
-class Compaction(_Event):
+class Compaction(_Event, gc=False):
     """Older messages were replaced by a summary. Sizes in estimated tokens."""
 
     tokens_before: int
     tokens_after: int
 
 
-class Retry(_Event):
+class Retry(_Event, gc=False):
     """A request failed and will be made again after ``wait_s`` seconds."""
 
     attempt: int
@@ -89,7 +89,7 @@ class Retry(_Event):
     """Characters of already told text that are taken back."""
 
 
-class Notice(_Event):
+class Notice(_Event, gc=False):
     """Something the user must know that does not end the turn: a failed save, a clipped result."""
 
     level: Literal["info", "warning", "error"]
@@ -109,7 +109,7 @@ class ErrorInfo(msgspec.Struct, rename={"class_": "class"}):
     status: int | None = None
 
 
-class Done(_Event):
+class Done(_Event, gc=False):
     """The end of the turn, exactly once. ``text``: visible text of the last assistant message of the turn."""
 
     outcome: Outcome

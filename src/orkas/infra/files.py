@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import socket
 import sys
@@ -20,7 +21,7 @@ from typing import Any
 
 from orkas.infra.errors import SessionLocked, StorageError
 
-__all__ = ["OPS", "AppendFile", "Lock", "Ops", "make_folder", "replace"]
+__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "make_folder", "replace"]
 
 if sys.platform == "win32":
     import msvcrt
@@ -96,6 +97,8 @@ class Ops:
 
 
 OPS = Ops()
+_STALE = 600.0
+"""Seconds after which a temporary file has no writer any more."""
 
 
 def _failure(path: Path, error: OSError) -> StorageError:
@@ -224,6 +227,28 @@ class AppendFile:
                 self._ready()
 
 
+def append(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
+    """Add whole lines to a file that is not kept open; durable when it returns. Never continues a torn line.
+
+    Raises:
+        StorageError: nothing was added.
+    """
+    try:
+        with path.open("rb") as old:
+            end = old.seek(0, os.SEEK_END)
+            old.seek(max(0, end - 1))
+            torn = old.read() not in (b"", b"\n")
+    except FileNotFoundError:
+        end, torn = 0, False
+    except OSError as error:
+        raise _failure(path, error) from error
+    file = AppendFile(path, end=end, ops=ops)
+    try:
+        file.append(b"\n" + data if torn else data)
+    finally:
+        file.close()
+
+
 def replace(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
     """Give ``path`` the content ``data`` as a whole, mode 0600; durable when it returns.
 
@@ -283,12 +308,13 @@ def _keep(path: Path, kept: Path, ops: Ops) -> bool:
 
 
 def _sweep(path: Path, ops: Ops) -> None:
-    """Remove what a killed ``replace`` of this file left behind."""
-    prefix = f".{path.name}."
+    """Remove what a ``replace`` of this file left behind when it was killed, once it cannot be one at work."""
+    ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.tmp")
     for other in path.parent.iterdir():
-        if other.name.startswith(prefix) and other.name.endswith(".tmp"):
+        if ours.fullmatch(other.name):
             with suppress(OSError):
-                ops.unlink(other)
+                if time.time() - other.stat().st_mtime > _STALE:
+                    ops.unlink(other)
 
 
 class Lock:
@@ -370,9 +396,8 @@ def _write_owner(fd: int) -> None:
         "command": Path(sys.argv[0]).name if sys.argv else "",
     }
     with suppress(OSError):  # on a full disk the lock holds all the same, it only cannot say for whom
-        os.ftruncate(fd, 0)
         os.lseek(fd, 0, os.SEEK_SET)
-        os.write(fd, json.dumps(owner).encode() + b"\n")
+        os.ftruncate(fd, os.write(fd, json.dumps(owner).encode() + b"\n"))  # not to 0 first: ext4 would flush on close
 
 
 def _owner(path: Path) -> str:

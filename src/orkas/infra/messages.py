@@ -1,13 +1,15 @@
 """What a conversation is made of: blocks, messages, and where each came from.
 
 One message is one record of the session file and one line of it (see ``docs/session-format.md``).
-Messages are never changed after they were made: layers above keep encoded forms by identity.
+Messages are never changed after they were made: layers above keep encoded forms by identity. Their content is plain
+data, which has no cycles, so they are left out of garbage collection (``gc=False``): long histories cost it nothing.
 """
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -24,12 +26,12 @@ StopReason: TypeAlias = Literal[
 ]  # fmt: skip
 
 
-class _Block(msgspec.Struct, tag_field="type", omit_defaults=True, kw_only=True):
+class _Block(msgspec.Struct, tag_field="type", omit_defaults=True, kw_only=True, gc=False):
     vendor: dict[str, Any] | None = None
     """What the vendor that wrote the block needs back, as it came. Opaque to everybody else."""
 
 
-class Text(_Block, tag="text", omit_defaults=True):
+class Text(_Block, tag="text", omit_defaults=True, gc=False):
     text: str
     file: str | None = None
     """Where the whole of a spilled result lies, relative to the session's folder of files."""
@@ -37,21 +39,21 @@ class Text(_Block, tag="text", omit_defaults=True):
     """Size of the whole result in bytes, when ``text`` is only a preview."""
 
 
-class Image(_Block, tag="image", omit_defaults=True):
+class Image(_Block, tag="image", omit_defaults=True, gc=False):
     media_type: str
     data: str | None = None
     """Base64, or None when the bytes lie in ``file``."""
     file: str | None = None
 
 
-class Thinking(_Block, tag="thinking", omit_defaults=True):
+class Thinking(_Block, tag="thinking", omit_defaults=True, gc=False):
     text: str = ""
     signature: str | None = None
     redacted: str | None = None
     encrypted: str | None = None
 
 
-class ToolCall(_Block, tag="tool_call", omit_defaults=True):
+class ToolCall(_Block, tag="tool_call", omit_defaults=True, gc=False):
     id: str
     name: str
     arguments: dict[str, Any] | None
@@ -60,7 +62,7 @@ class ToolCall(_Block, tag="tool_call", omit_defaults=True):
     signature: str | None = None
 
 
-class Opaque(_Block, tag="opaque", omit_defaults=True):
+class Opaque(_Block, tag="opaque", omit_defaults=True, gc=False):
     """A block of a kind we do not know: kept, shown as nothing, given back only to the vendor that wrote it."""
 
     kind: str
@@ -69,7 +71,7 @@ class Opaque(_Block, tag="opaque", omit_defaults=True):
 Block: TypeAlias = Text | Image | Thinking | ToolCall | Opaque
 
 
-class Usage(msgspec.Struct, omit_defaults=True):
+class Usage(msgspec.Struct, omit_defaults=True, gc=False):
     """Tokens of one or more model calls. None: the vendor gave no figure."""
 
     input: int | None = None
@@ -87,7 +89,7 @@ class Usage(msgspec.Struct, omit_defaults=True):
         return Usage(*(a if b is None else b if a is None else a + b for a, b in pairs))
 
 
-class UserMessage(msgspec.Struct, tag_field="role", tag="user", omit_defaults=True):
+class UserMessage(msgspec.Struct, tag_field="role", tag="user", omit_defaults=True, gc=False):
     content: list[Block]
     id: str = ""
     ts: str | float = ""
@@ -97,7 +99,7 @@ class UserMessage(msgspec.Struct, tag_field="role", tag="user", omit_defaults=Tr
     vendor: dict[str, Any] | None = None
 
 
-class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", omit_defaults=True):
+class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", omit_defaults=True, gc=False):
     content: list[Block]
     model: str = ""
     """``vendor/model`` that wrote it."""
@@ -110,7 +112,7 @@ class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", omit_d
     vendor: dict[str, Any] | None = None
 
 
-class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", omit_defaults=True):
+class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", omit_defaults=True, gc=False):
     tool_call_id: str
     content: list[Block]
     is_error: bool = False
@@ -131,13 +133,18 @@ _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 def new_id() -> str:
     """A short id, unique in a session: 48 random bits in hex."""
-    return uuid.uuid4().hex[:12]
+    return os.urandom(6).hex()
 
 
 def now() -> str:
     """The time of day in UTC, ISO 8601 with milliseconds. For people: order is the order of the records."""
-    t = time.time()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(t)) + f".{int(t % 1 * 1000):03d}Z"
+    seconds, rest = divmod(time.time_ns(), 1_000_000_000)
+    return f"{_second(seconds)}.{rest // 1_000_000:03d}Z"
+
+
+@lru_cache(2)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def well_formed(text: str) -> str:

@@ -68,11 +68,11 @@ class CompletionParams(msgspec.Struct, eq=False):
     """``(file: str) -> bytes``: reads an image that lies in a file beside the session."""
 
 
-class TextPart(msgspec.Struct, frozen=True):
+class TextPart(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
-class ThinkingPart(msgspec.Struct, frozen=True):
+class ThinkingPart(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 

@@ -1,0 +1,387 @@
+"""The folder of sessions: list, check, repair, export, import, fork, rewind, delete, search."""
+
+from __future__ import annotations
+
+import base64
+import html.parser
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from orkas.harness import shelf
+from orkas.harness.pairing import is_paired
+from orkas.harness.session import Session
+from orkas.infra.errors import SessionLocked, SessionMissing, StorageError, UsageError
+from orkas.infra.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+    encode,
+    text_of,
+    tool_result,
+    user_message,
+)
+
+PNG = bytes(range(256)) * 3
+INLINE = base64.b64encode(PNG).decode()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ORKAS_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def make(name: str, *messages: Message) -> str:
+    with Session.open(name) as session:
+        session.append(*messages)
+    return name
+
+
+def talk(name: str = "s") -> str:
+    """Six messages; 2 to 4 are one round of tool calls."""
+    return make(
+        name, user_message("Plan a trip"),
+        AssistantMessage([Text(text="Looking."), ToolCall(id="a", name="t", arguments={"q": 1})], "v/m"),
+        tool_result("a", "found it"),
+        UserMessage([Image(media_type="image/png", data=INLINE)], origin="tool_image", tool_call_id="a"),
+        AssistantMessage([Text(text="Done.")], "v/m2"), user_message("Thanks"),
+    )  # fmt: skip
+
+
+def said(name: str) -> list[str]:
+    return [text_of(m) for m in Session.read(name).messages]
+
+
+def at(stamp: str, text: str = "x") -> UserMessage:
+    return UserMessage([Text(text=text)], ts=stamp)
+
+
+# --- list ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_shelf():
+    assert shelf.list_sessions() == []
+    assert shelf.last() is None
+    assert list(shelf.search("x")) == []
+
+
+def test_the_list_is_newest_first_with_what_one_wants_to_know(home: Path):
+    make("old", at("2026-01-01T00:00:00Z", "  An old\n\n tale \x1b[31m" + "x" * 200))
+    make("new", at("2026-03-01T00:00:00Z", "New"), AssistantMessage([Text(text="y")], "v/m", ts="2026-03-02T00:00:00Z"))
+    new, old = shelf.list_sessions()
+    assert (new.id, new.title, new.updated, new.model) == ("new", "New", "2026-03-02T00:00:00Z", "v/m")
+    assert new.bytes == (home / "sessions/new.jsonl").stat().st_size
+    assert old.title.startswith("An old tale [31mxxx")
+    assert len(old.title) == 80
+    assert shelf.last() == "new"
+
+
+def test_times_that_cannot_be_true_are_not_believed(home: Path):
+    make("future", at("2099-12-31T00:00:00Z"))
+    make("wrong", at("yesterday, I think"))
+    make("now", user_message("x"))
+    for name, seconds in (("future", 4e9), ("wrong", 1e9), ("now", 5e9)):
+        os.utime(home / f"sessions/{name}.jsonl", (seconds, seconds))
+    found = shelf.list_sessions()
+    assert [s.id for s in found] == ["now", "wrong", "future"]
+    assert found[-1].updated == ""
+
+
+def test_equal_times_give_one_order_always(home: Path):
+    for name in ("b", "a", "c"):
+        make(name, at("2026-01-01T00:00:00Z"))
+        os.utime(home / f"sessions/{name}.jsonl", (1e9, 1e9))
+    assert [s.id for s in shelf.list_sessions()] == ["a", "b", "c"]
+
+
+def test_what_lies_beside_sessions_is_not_listed(home: Path):
+    talk("s")
+    folder = home / "sessions"
+    (folder / "folder.jsonl").mkdir()
+    for name in ("s.jsonl.archive", "s.jsonl.damaged", ".s.jsonl.1.tmp", "t.lock", "notes.txt"):
+        (folder / name).write_text("x")
+    (folder / "damaged.jsonl").write_bytes(b"\0\xff{bad")
+    assert sorted(s.id for s in shelf.list_sessions()) == ["damaged", "s"]
+
+
+def test_large_sessions_are_listed_from_their_ends_alone(home: Path):
+    talk("big")
+    path = home / "sessions/big.jsonl"
+    with path.open("ab") as file:
+        file.truncate(200_000_000)  # a hole: reading it whole would take long
+        file.seek(0, os.SEEK_END)
+        file.write(b"\n" + encode(AssistantMessage([Text(text="end")], "v/last", ts="2026-05-01T00:00:00Z")) + b"\n")
+    start = time.perf_counter()
+    (info,) = shelf.list_sessions()
+    assert time.perf_counter() - start < 0.1
+    assert (info.title, info.model, info.updated) == ("Plan a trip", "v/last", "2026-05-01T00:00:00Z")
+
+
+# --- check and repair ---------------------------------------------------------------------------------------------
+
+BROKEN = b"\n".join(
+    [
+        encode(user_message("go")),
+        encode(AssistantMessage([ToolCall(id=id, name="t", arguments={}) for id in "ab"])),
+        encode(tool_result("b", "2")), b"{bad", encode(tool_result("a", "1")), encode(tool_result("zz", "?")),
+        encode(AssistantMessage([ToolCall(id="c", name="t", arguments={})])), encode(user_message("next")), b"",
+    ]
+)  # fmt: skip
+
+
+def test_check_has_the_form_of_the_contract(home: Path, tmp_path: Path):
+    path = tmp_path / "elsewhere.jsonl"
+    path.write_bytes(BROKEN)
+    seen = shelf.check(path)
+    assert set(seen) == {"messages", "damaged_lines", "repaired", "warnings"}
+    assert seen["damaged_lines"] == [4]
+    assert seen["repaired"] == {"synthesized": 1, "dropped": 1, "reordered": 1}
+    assert [m["role"] for m in seen["messages"]] == ["user", "assistant", "tool", "tool", "assistant", "tool", "user"]
+    for m in seen["messages"]:
+        more = {"tool_call_id", "is_error", "synthetic"} if m["role"] == "tool" else set()
+        assert set(m) == {"role", "content"} | more
+    assert len(seen["warnings"]) == 1
+    json.dumps(seen)
+    assert path.read_bytes() == BROKEN
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(SessionMissing):
+        shelf.check(tmp_path / "gone.jsonl")
+
+
+def test_repair_rewrites_the_file_and_keeps_what_it_was(tmp_path: Path):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(BROKEN)
+    before = shelf.check(path)
+    done = shelf.repair(path)
+    assert done.rewritten
+    assert done.repaired == before["repaired"]
+    assert Path(done.original).read_bytes() == BROKEN
+    after = shelf.check(path)
+    assert after["messages"] == before["messages"]
+    assert (after["damaged_lines"], after["warnings"]) == ([], [])
+    assert set(after["repaired"].values()) == {0}
+    again = shelf.repair(path)
+    assert (again.rewritten, again.original) == (False, None)
+    assert encode(user_message("go"))[:40] in path.read_bytes()
+
+
+def test_repair_leaves_a_good_file_alone(home: Path):
+    talk()
+    path = home / "sessions/s.jsonl"
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    assert not shelf.repair("s").rewritten
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+def test_repair_refuses_open_and_newer_sessions(home: Path, tmp_path: Path):
+    talk()
+    with Session.open("s"), pytest.raises(SessionLocked):
+        shelf.repair("s")
+    path = tmp_path / "newer.jsonl"
+    path.write_bytes(b'{"type":"session","version":3}\n' + BROKEN)
+    with pytest.raises(StorageError, match="newer release"):
+        shelf.repair(path)
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["newer.jsonl"]
+
+
+# --- export -------------------------------------------------------------------------------------------------------
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+NASTY = "<script>alert(1)</script>\x1b[2J\x07\x9b\u202e\"'><img src=x onerror=alert(1)>\n```\n# none\ttab\r\nline\x00"
+
+
+def nasty(name: str = "n") -> str:
+    return make(
+        name, user_message(NASTY),
+        AssistantMessage([Thinking(text=NASTY), ToolCall(id='"><b>', name="<i>`x`", arguments={"k": NASTY})], '"><s>'),
+        tool_result('"><b>', NASTY),
+        UserMessage([Image(media_type='image/png"><script>', data="AA==")]),
+        UserMessage([Image(media_type="image/png", data='"><script>')]),
+        AssistantMessage([ToolCall(id="z", name="t", arguments=None, arguments_raw='{"cut')]),
+    )  # fmt: skip
+
+
+def test_html_is_one_page_that_runs_and_loads_nothing():
+    name = nasty()
+    with Session.open(name) as session:
+        image = Image(media_type="image/png", data=base64.b64encode(PNG * 900).decode())
+        session.append(UserMessage([session.store_image(image)]))
+    page = Page()
+    text = shelf.export(name, "html")
+    page.feed(text)
+    tags = {tag for tag, _ in page.tags}
+    assert not tags & {"script", "i", "s", "link", "iframe"}
+    for tag, attributes in page.tags:
+        assert not [a for a in attributes if a.startswith("on") or a == "href"]
+        if "src" in attributes:
+            assert tag == "img"
+            assert str(attributes["src"]).startswith("data:image/png;base64,")
+    assert base64.b64encode(PNG * 900).decode() in text
+    assert "alert(1)" in page.text
+    assert not [c for c in text if (ord(c) < 32 and c not in "\n\t") or 0x7F <= ord(c) <= 0x9F or c == "\u202e"]
+
+
+def test_markdown_fences_what_tools_said_and_keeps_terminals_safe():
+    text = shelf.export(nasty(), "md")
+    assert not [c for c in text if (ord(c) < 32 and c not in "\n\t") or 0x7F <= ord(c) <= 0x9F or c == "\u202e"]
+    assert "\n````\n<script>" in text
+    assert "## 2. Assistant" in text
+    assert '{"cut' in text
+    assert "Tool interrupted" in text
+
+
+def test_jsonl_can_be_imported_again():
+    talk()
+    text = shelf.export("s", "jsonl")
+    assert json.loads(text.splitlines()[0])["type"] == "session"
+    path = Path(os.environ["ORKAS_HOME"]) / "out.jsonl"
+    path.write_text(text, encoding="utf-8")
+    copy = shelf.import_file(path)
+    assert copy != "s"
+    assert Session.read(copy).records() == Session.read("s").records()
+
+
+def test_an_unknown_format_is_wrong_usage():
+    talk()
+    with pytest.raises(UsageError, match="pdf"):
+        shelf.export("s", "pdf")
+
+
+# --- import, fork, rewind -----------------------------------------------------------------------------------------
+
+
+def test_import_repairs_and_brings_the_files_along(tmp_path: Path):
+    with Session.open("s") as session:
+        session.append(AssistantMessage([ToolCall(id="a", name="shell", arguments={})]), tool_result("a", "x" * 90_000))
+        session.append(AssistantMessage([ToolCall(id="b", name="shell", arguments={})]))
+    copy = shelf.import_file(session.path)
+    imported = Session.read(copy)
+    assert is_paired(imported.messages)
+    assert imported.loaded.synthesized == 0
+    assert len(imported.media(imported.messages[1].content[0].file)) == 90_000
+
+
+def test_import_refuses_what_holds_no_messages(tmp_path: Path):
+    (tmp_path / "x.jsonl").write_text("hello")
+    with pytest.raises(UsageError, match="no messages"):
+        shelf.import_file(tmp_path / "x.jsonl")
+    with pytest.raises(SessionMissing):
+        shelf.import_file(tmp_path / "y.jsonl")
+
+
+def test_fork_takes_the_messages_up_to_a_number():
+    talk()
+    copy = shelf.fork("s", at=5)
+    assert said(copy) == said("s")[:5]
+    assert said(shelf.fork("s")) == said("s")
+    with Session.open(copy) as session:
+        session.append(user_message("another way"))
+    assert said("s")[-1] == "Thanks"
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_round_of_calls_is_never_cut_in_two(number: int):
+    talk()
+    for attempt in (shelf.fork, shelf.rewind):
+        with pytest.raises(UsageError, match="stays whole") as caught:
+            attempt("s", number)
+        assert caught.value.hint == "use 1 or 4"
+    assert len(said("s")) == 6
+
+
+@pytest.mark.parametrize("number", [-1, 7, 100])
+def test_a_number_that_does_not_exist(number: int):
+    talk()
+    for attempt in (shelf.fork, shelf.rewind):
+        with pytest.raises(UsageError, match=f"no message {number}") as caught:
+            attempt("s", number)
+        assert "1 to 6" in caught.value.hint
+
+
+def test_rewind_drops_what_came_later_and_keeps_it_in_the_archive(home: Path):
+    talk()
+    shelf.rewind("s", 4)
+    assert said("s") == ["Plan a trip", "Looking.", "found it", ""]
+    archive = (home / "sessions/s.jsonl.archive").read_text(encoding="utf-8")
+    assert "Thanks" in archive
+    assert "Done." in archive
+    with Session.open("s") as session:
+        session.append(user_message("and on"))
+    shelf.rewind("s", 0)
+    assert said("s") == []
+
+
+def test_rewind_refuses_a_newer_session(home: Path):
+    path = home / "sessions/s.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b'{"type":"session","version":3}\n' + BROKEN)
+    with pytest.raises(StorageError, match="newer release"):
+        shelf.rewind("s", 1)
+    assert path.read_bytes().endswith(BROKEN)
+
+
+# --- delete and search --------------------------------------------------------------------------------------------
+
+
+def test_delete_moves_everything_to_the_trash(home: Path):
+    talk("s")
+    talk("s2")
+    talk("s.jsonl.archive")  # a session of that name is nobody's archive
+    with Session.open("s") as session:
+        session.append(AssistantMessage([ToolCall(id="b", name="shell", arguments={})]), tool_result("b", "x" * 90_000))
+        session.rewrite(session.messages[5:])
+    place = shelf.delete("s")
+    assert place.is_relative_to(home / "trash")
+    assert sorted(p.name for p in place.iterdir()) == ["s.files", "s.jsonl", "s.jsonl.archive"]
+    assert sorted(p.name for p in (home / "sessions").iterdir()) == ["s.jsonl.archive.jsonl", "s2.jsonl"]
+    with pytest.raises(SessionMissing):
+        shelf.delete("s")
+    talk("s")
+    assert shelf.delete("s") != place
+
+
+def test_delete_refuses_an_open_session_and_bad_names(home: Path):
+    talk()
+    with Session.open("s"), pytest.raises(SessionLocked):
+        shelf.delete("s")
+    for name in ("../x", "s.jsonl/..", "/etc/passwd", ""):
+        for attempt in (shelf.delete, shelf.fork, lambda n: shelf.rewind(n, 0)):
+            with pytest.raises(UsageError):
+                attempt(name)
+    assert said("s")
+
+
+def test_search_finds_words_in_any_case_with_session_and_number():
+    talk("a")
+    make("b", at("2020-01-01T00:00:00Z", "Straße nach\nRom"), AssistantMessage([Text(text="Rom ist schön")]))
+    hits = list(shelf.search("ROM"))
+    assert [(h.session, h.message, h.role, h.text) for h in hits] == [
+        ("b", 1, "user", "Straße nach Rom"), ("b", 2, "assistant", "Rom ist schön"),
+    ]  # fmt: skip
+    assert [h.message for h in shelf.search("STRASSE")] == [1]
+    assert [(h.session, h.message, h.role) for h in shelf.search("found it")] == [("a", 3, "tool")]
+    assert list(shelf.search("nowhere to be seen")) == []
+    for nothing in ("", "  "):
+        with pytest.raises(UsageError):
+            shelf.search(nothing)
