@@ -84,8 +84,8 @@ class Chat:
                 await self._once()
         finally:
             self._give_signals_back()
-            self.agent.session.close()
             await self.agent.aclose()
+            self.agent.session.close()
         return self.leaving if self.leaving is not None else 129
 
     def open_session(self, name: str, *, create: bool = True) -> None:
@@ -93,9 +93,12 @@ class Chat:
         if name == self.agent.session.id:
             self.screen.say(f"This is session {name} already.")
             return
-        session = Session.open(name, create=create)
-        self.agent.session.close()
-        self.agent.session = session
+        old, self.agent.session = self.agent.session, Session.open(name, create=create)
+        session = self.agent.session
+        try:
+            old.close()
+        except OrkasError as error:
+            self.screen.say(sentence(error), "error")
         self.screen.say(f"session {session.id}")
         self.tell_session()
 

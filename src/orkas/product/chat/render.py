@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import ClassVar
+from typing import Any, ClassVar, TextIO
 
 from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -92,21 +92,16 @@ _THEME = Theme({"markdown.code": "cyan", "markdown.item.number": "bold", "markdo
 class Renderer:
     """Makes lines with colours (SGR) and no other control code, whatever the source holds."""
 
-    def __init__(self, color_system: str | None) -> None:
+    def __init__(self, out: TextIO) -> None:
+        colours: Any = Console(file=out).color_system
         self._console = Console(
-            file=io.StringIO(), force_terminal=True, color_system=color_system, legacy_windows=False,  # type: ignore[arg-type]
+            file=io.StringIO(), force_terminal=True, color_system=colours, legacy_windows=False,
             markup=False, emoji=False, highlight=False, force_interactive=False, theme=_THEME,
         )  # fmt: skip
 
     def markdown(self, source: str, width: int) -> list[str]:
         """The lines of a block of Markdown at this width, without blank ones around and without trailing spaces."""
         return self._lines(_Markdown(inert(source)), width)
-
-    def styled(self, text: str, style: str) -> str:
-        """One line of inert text in a style."""
-        with self._console.capture() as caught:
-            self._console.print(Text(text, style), end="", soft_wrap=True)
-        return caught.get()
 
     def _lines(self, renderable: Markdown, width: int) -> list[str]:
         console = self._console
