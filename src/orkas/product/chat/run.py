@@ -52,7 +52,7 @@ def _talk(options: argparse.Namespace, screen: Screen) -> int:
     model, first = _model(options.model, screen)
     agent = make_agent(options, model)
     greet(agent, screen)
-    chat = Chat(agent, screen, History(home() / "history"), images=list(options.image or []))
+    chat = Chat(agent, screen, History(home() / "history"), images=options.image or (), debug=bool(options.debug))
     chat.tell_session()
     return asyncio.run(chat.run(first))
 
