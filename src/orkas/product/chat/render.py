@@ -7,6 +7,7 @@ import re
 from typing import Any, ClassVar, TextIO
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline, emphasis
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.measure import Measurement
@@ -83,9 +84,19 @@ class _Markdown(Markdown):
         super().__init__("", code_theme="ansi_dark", hyperlinks=False)
         self.markup = source
         self.parsed = _parser.parse(source)
+        for token in self.parsed:
+            for child in token.children or ():
+                if child.type == "softbreak":  # a model that begins a new line means it
+                    child.type = "hardbreak"
+
+
+def _stars_only(state: StateInline, silent: bool) -> bool:
+    """Emphasis by stars; underscores belong to names, as in ``__init__.py``."""
+    return state.src[state.pos] != "_" and emphasis.tokenize(state, silent)
 
 
 _parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+_parser.inline.ruler.at("emphasis", _stars_only)
 _THEME = Theme({"markdown.code": "cyan", "markdown.item.number": "bold", "markdown.block_quote": "dim"})
 
 
