@@ -136,7 +136,9 @@ def main() -> int:
     lines = recorder.lines()[options.skip :]
     recorder.end()
     with Path(os.devnull).open("w") as nowhere:
-        console = Console(record=True, width=options.columns, file=nowhere, force_terminal=True, color_system="truecolor")
+        console = Console(
+            record=True, width=options.columns, file=nowhere, force_terminal=True, color_system="truecolor"
+        )
         for line in lines:
             console.print(line, no_wrap=True, overflow="ignore", crop=False)
         svg = console.export_svg(title="orkas", theme=MONOKAI, code_format=_SVG, unique_id="orkas")

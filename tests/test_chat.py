@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -409,7 +410,8 @@ print("end")
 def test_text_that_is_taken_back_leaves_the_screen() -> None:
     terminal = Terminal([sys.executable, "-c", RETRYING.format(told="First *half*.\n\n- of an answ")])
     terminal.shows("end")
-    assert terminal.lines[:4] == ["before", "Asking again in 0.5 s (attempt 2): the connection broke", "", "The whole answer."]
+    again = "Asking again in 0.5 s (attempt 2): the connection broke"
+    assert terminal.lines[:4] == ["before", again, "", "The whole answer."]
     assert b"of an answ" in terminal.raw
 
 
@@ -426,6 +428,19 @@ def test_what_markdown_would_swallow_is_kept(start: Start) -> None:
     terminal.say("go")
     terminal.shows("bold here (http://x.y)")
     assert "In __init__.py use Vec<String> and <div>,\nnot a_b_c." in terminal.text
+
+
+def test_a_chat_is_recorded_as_a_picture(tmp_path: Path) -> None:
+    script, picture = tmp_path / "child.py", tmp_path / "chat.svg"
+    script.write_text(CHILD.format(before="", replies="['**Hello** 中文.']", session=None, continue_=False))
+    record = Path(__file__).resolve().parents[1] / "docs" / "record.py"
+    command = [sys.executable, str(record), "--out", str(picture), "--say", "hi", "--", sys.executable, str(script)]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    svg = picture.read_text()
+    assert "Hello" in svg
+    assert "中文" in svg
+    assert "url(" not in svg.replace("url(#", "")
 
 
 def test_narrow_wide_and_unfinished(start: Start) -> None:
@@ -711,8 +726,6 @@ def test_an_encoding_without_ticks_is_no_reason_to_die(start: Start) -> None:
 
 
 def test_without_a_terminal_lines_are_inputs(tmp_path: Path) -> None:
-    import subprocess
-
     script = tmp_path / "child.py"
     script.write_text(CHILD.format(before="", replies="['One.', 'Two.']", session=None, continue_=False))
     done = subprocess.run(
