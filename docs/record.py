@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import fcntl
+import itertools
 import os
 import pty
 import re
@@ -33,6 +34,7 @@ _PROMPT = re.compile(r"(?:^|\n)> ?$")
 _QUESTION = re.compile(r"\[y/N\] ?$")
 _SVG = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 """Rich's picture without its web fonts: an image in a page may load nothing."""
+_BROKEN_CODE = re.compile(r"\x1b(\[[\d;?]*)?$")
 _COLOURS = {"brown": "yellow", "brightbrown": "bright_yellow"}
 
 
@@ -42,6 +44,7 @@ class Recorder:
     def __init__(self, command: list[str], columns: int, rows: int) -> None:
         self.screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
         self._stream = pyte.Stream(self.screen)
+        self._held = ""
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._pid, self._terminal = pty.fork()
         if self._pid == 0:
@@ -57,7 +60,11 @@ class Recorder:
                 data = os.read(self._terminal, 65536)
             except OSError:
                 return False
-            self._stream.feed(self._decode(data))
+            text = self._held + self._decode(data)
+            cut = _BROKEN_CODE.search(text)
+            end = cut.start() if cut else len(text)
+            self._held = text[end:]
+            self._stream.feed(text[:end].replace("\x1b[2m", "\x1b[90m"))  # pyte knows no faint text: grey
             return bool(data)
         return True
 
@@ -99,8 +106,9 @@ class Recorder:
 
     def _line(self, row: dict[int, pyte.screens.Char]) -> Text:
         line = Text()
-        for x in range(self.screen.columns):
-            line.append(row[x].data, _style(row[x]))
+        cells = [row[x] for x in range(self.screen.columns)]
+        for style, run in itertools.groupby(cells, key=_style):
+            line.append("".join(cell.data for cell in run), style)
         line.rstrip()
         return line
 
@@ -133,7 +141,9 @@ def main() -> int:
         recorder.type(text)
         recorder.type("\r")
     recorder.wait_for_prompt(options.limit)
-    lines = recorder.lines()[options.skip :]
+    lines = recorder.lines()[options.skip : -1]  # without the prompt that waits
+    while lines and not lines[-1].plain:
+        lines.pop()
     recorder.end()
     with Path(os.devnull).open("w") as nowhere:
         console = Console(
