@@ -64,7 +64,7 @@ class Recorder:
             cut = _BROKEN_CODE.search(text)
             end = cut.start() if cut else len(text)
             self._held = text[end:]
-            self._stream.feed(text[:end].replace("\x1b[2m", "\x1b[90m"))  # pyte knows no faint text: grey
+            self._stream.feed(text[:end].replace("\x1b[2m", "\x1b[38;5;245m"))  # pyte knows no faint text: grey
             return bool(data)
         return True
 
