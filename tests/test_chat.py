@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -388,6 +389,60 @@ def test_streaming_leaves_every_line_once_in_the_scrollback(start: Start) -> Non
         assert terminal.lines.count(f"print({n})") == 1
 
 
+RETRYING = """
+import sys, time
+from orkas.infra.events import Retry, TextDelta
+from orkas.product.chat.rich_screen import RichScreen
+screen = RichScreen(sys.stdout)
+screen.say("before")
+screen.begin()
+told = {told!r}
+screen.show(TextDelta(0, told))
+screen.tick()
+time.sleep(0.2)
+screen.show(Retry(1, 2, "the connection broke", 0.5, len(told)))
+screen.show(TextDelta(2, "The whole answer."))
+screen.end()
+print("end")
+"""
+
+
+def test_text_that_is_taken_back_leaves_the_screen() -> None:
+    terminal = Terminal([sys.executable, "-c", RETRYING.format(told="First *half*.\n\n- of an answ")])
+    terminal.shows("end")
+    again = "Asking again in 0.5 s (attempt 2): the connection broke"
+    assert terminal.lines[:4] == ["before", again, "", "The whole answer."]
+    assert b"of an answ" in terminal.raw
+
+
+def test_text_that_has_left_the_screen_is_marked_as_taken_back() -> None:
+    told = "".join(f"paragraph {n}\n\n" for n in range(40))
+    terminal = Terminal([sys.executable, "-c", RETRYING.format(told=told)])
+    terminal.shows("end")
+    assert f"the last {len(told):,} characters above are taken back" in terminal.text
+    assert terminal.text.index("taken back") < terminal.text.index("Asking again") < terminal.text.index("The whole")
+
+
+def test_what_markdown_would_swallow_is_kept(start: Start) -> None:
+    terminal = start('["In __init__.py use Vec<String> and <div>,\\nnot a_b_c.\\n\\n**bold** [here](http://x.y)"]')
+    terminal.say("go")
+    terminal.shows("bold here (http://x.y)")
+    assert "In __init__.py use Vec<String> and <div>,\nnot a_b_c." in terminal.text
+
+
+def test_a_chat_is_recorded_as_a_picture(tmp_path: Path) -> None:
+    script, picture = tmp_path / "child.py", tmp_path / "chat.svg"
+    script.write_text(CHILD.format(before="", replies="['**Hello** 中文.']", session=None, continue_=False))
+    record = Path(__file__).resolve().parents[1] / "docs" / "record.py"
+    command = [sys.executable, str(record), "--out", str(picture), "--say", "hi", "--", sys.executable, str(script)]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    svg = picture.read_text()
+    assert "Hello" in svg
+    assert "中文" in svg
+    assert "url(" not in svg.replace("url(#", "")
+
+
 def test_narrow_wide_and_unfinished(start: Start) -> None:
     table = "| a | b |\\n|---|---|\\n| x | 很长很长很长的单元格 |\\n\\n"
     reply = f'"# 标题\\n\\n这是一个很长的中文段落，", 0.1, "用来检查宽字符。\\n\\n{table}", "```\\nunclosed `"'
@@ -667,12 +722,10 @@ def test_an_encoding_without_ticks_is_no_reason_to_die(start: Start) -> None:
     terminal = start('[[call("show", text="x")], "caf\\u00e9 \\u4e2d"]', env=env)
     terminal.say("go")
     terminal.shows("+ show  x - 0.0 s - x")
-    terminal.shows("caf? ?")
+    terminal.shows("caf\\xe9 \\u4e2d")
 
 
 def test_without_a_terminal_lines_are_inputs(tmp_path: Path) -> None:
-    import subprocess
-
     script = tmp_path / "child.py"
     script.write_text(CHILD.format(before="", replies="['One.', 'Two.']", session=None, continue_=False))
     done = subprocess.run(
@@ -692,7 +745,7 @@ FOUND = "import argparse, sys; from orkas.product.chat import main; sys.exit(mai
 def test_without_a_model_it_says_what_it_looked_for_and_asks_once(start: Start) -> None:
     terminal = Terminal([sys.executable, "-c", FOUND])
     terminal.shows("[y/N]")
-    assert "the offline demo, which is no language model" in terminal.text
+    assert "no language model" in terminal.text
     assert "orkas models install local" in terminal.text
     terminal.key("what is this?\r")  # no answer: it is said to the model
     terminal.until(lambda: bool(list((Path(os.environ["ORKAS_HOME"]) / "sessions").glob("*"))))

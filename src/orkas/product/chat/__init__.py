@@ -11,7 +11,7 @@ def main(options: argparse.Namespace) -> int:
     """Talk until the user leaves; returns the exit status (0, 2 for wrong options, 130 after Ctrl-C twice).
 
     ``options``: model (a string, a provider object or None), session, continue_, cwd, system, tools, thinking,
-    approve, max_rounds, image (paths for the first message), debug. Any may be None or missing.
+    approve, max_rounds, image (paths for the first message), debug, ephemeral. Any may be None or missing.
     """
     from orkas.product.chat.run import run
 

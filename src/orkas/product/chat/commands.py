@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +16,10 @@ if TYPE_CHECKING:
     from orkas.product.chat.loop import Chat
 
 __all__ = ["COMMANDS", "Command", "names", "run_command"]
+
+
+_LISTED = 10
+"""Sessions that ``/session list`` shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +88,14 @@ def _session(chat: Chat, name: str) -> None:
 
 
 def _list(chat: Chat) -> None:
-    found = sessions.recent()
-    for one in found:
+    from orkas.harness import shelf
+
+    found = shelf.list_sessions()
+    for one in found[:_LISTED]:
         here = "*" if one.id == chat.agent.session.id else " "
-        chat.screen.say(f"{here} {one.id}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(one.changed))}")
+        chat.screen.say(f"{here} {one.id}  {one.updated[:16].replace('T', ' ')}  {one_line(one.title)}".rstrip())
+    if len(found) > _LISTED:
+        chat.screen.say(f"and {len(found) - _LISTED} older ones; `orkas session list` shows all", "dim")
     if not found:
         chat.screen.say("No session is on disk yet; this one will be after your first message.")
 

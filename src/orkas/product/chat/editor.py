@@ -241,7 +241,8 @@ class LineEditor:
         self._history = history
         self._signals = signals
         self._typed = sys.stdin.isatty()
-        self._readline = _readline(history, cwd, list(commands)) if self._typed and sys.stdout.isatty() else None
+        if self._typed and sys.stdout.isatty():
+            _set_up_readline(history, cwd, list(commands))
 
     async def read(self, prompt: str) -> str:
         with self._signals():
@@ -272,11 +273,12 @@ class LineEditor:
         return bool(select.select([sys.stdin], [], [], seconds)[0])
 
 
-def _readline(history: History, cwd: Callable[[], Path], names: list[str]) -> Any:
+def _set_up_readline(history: History, cwd: Callable[[], Path], names: list[str]) -> None:
+    """Editing, history and completion for ``input()``, where the system has readline."""
     try:
         import readline
     except ImportError:
-        return None
+        return
     readline.parse_and_bind("set enable-bracketed-paste off")  # it writes escape codes
     readline.parse_and_bind("tab: complete")
     readline.set_completer_delims(" \t\n@")
@@ -291,4 +293,3 @@ def _readline(history: History, cwd: Callable[[], Path], names: list[str]) -> An
         return found[state] if state < len(found) else None
 
     readline.set_completer(complete)
-    return readline

@@ -1,7 +1,8 @@
 """The last lines of the terminal, which still change, below everything that is settled.
 
 Settled lines go to the terminal's own scrollback and are never touched again, but by ``take_back``. Each change is
-one write that overwrites in place; nothing is blanked first, so nothing flickers.
+one write, begins at the first line that differs, and is bracketed for terminals that can show it at once, so nothing
+flickers.
 """
 
 from __future__ import annotations
@@ -47,13 +48,9 @@ class Live:
         same = 0
         if not settled and self._size().columns == self._columns:
             same = _common(area, self._shown)
-        out = [_BEGIN, _HIDE, self._to_line(same)]
-        out += [self._over(line) + "\n" for line in settled or []]
-        ends_full = bool(area) and self._full(area[-1])
-        out.append("\x1b[J" if ends_full else "")
-        out.append("\n".join(self._over(line) for line in area[same:]))
-        out.append("" if ends_full else "\x1b[J")
-        out += ["" if area else _SHOW, _END]
+        out = [_BEGIN, _HIDE, self._erased(same)]
+        out += [line + "\n" for line in settled or []]
+        out += ["\n".join(area[same:]), "" if area else _SHOW, _END]
         self._write("".join(out))
         self._shown, self._columns = area, self._size().columns
 
@@ -62,8 +59,7 @@ class Live:
         rows = self.rows(settled)
         if rows + self.rows(self._shown) >= self._size().lines:
             return False
-        up = f"\x1b[{rows}A" if rows else ""
-        self._write(f"{_BEGIN}{self._to_line(0)}{up}\x1b[J{_END}")
+        self._write(_BEGIN + self._erased(0) + "\x1b[A\x1b[2K" * rows + _END)
         self._shown = []
         return True
 
@@ -77,18 +73,13 @@ class Live:
             start -= 1
         return area[start:]
 
-    def _full(self, line: str) -> bool:
-        """The line ends in the last column, where erasing to the end would take its last character."""
-        width = cells(visible(line))
-        return width > 0 and width % max(1, self._size().columns) == 0
+    def _erased(self, index: int) -> str:
+        """From the end of what is shown up to the begin of its line ``index``, erasing each row on the way.
 
-    def _over(self, line: str) -> str:
-        return line if self._full(line) else line + "\x1b[K"
-
-    def _to_line(self, index: int) -> str:
-        """From the end of what is shown to the begin of its line ``index``."""
-        rows = self.rows(self._shown[index:])
-        return f"\r\x1b[{rows - 1}A" if rows > 1 else "\r"
+        Writing over a row would keep the terminal's note that it goes on in the next one, and mix them up on resize;
+        erasing to the end of the screen would make tmux copy a full screen to its history.
+        """
+        return "\r\x1b[2K" + "\x1b[A\x1b[2K" * (self.rows(self._shown[index:]) - 1)
 
 
 def _common(new: list[str], old: list[str]) -> int:

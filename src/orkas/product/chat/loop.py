@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -47,12 +47,15 @@ class Leave(Exception):
 class Chat:
     """One conversation at a terminal, from its first prompt to its end."""
 
-    def __init__(self, agent: Agent, screen: Screen, history: History, *, images: list[str] | None = None) -> None:
+    def __init__(
+        self, agent: Agent, screen: Screen, history: History, *, images: Sequence[str] = (), debug: bool = False
+    ) -> None:
         self.agent = agent
         self.screen = screen
         self.leaving: int | None = None
         """The exit status, once it is decided to leave."""
-        self._images = images or []
+        self._images: Sequence[str] = images
+        self._debug = debug
         self._running = False
         self._asked = 0
         """How often Ctrl-C was pressed since the last input."""
@@ -84,8 +87,8 @@ class Chat:
                 await self._once()
         finally:
             self._give_signals_back()
-            self.agent.session.close()
             await self.agent.aclose()
+            self.agent.session.close()
         return self.leaving if self.leaving is not None else 129
 
     def open_session(self, name: str, *, create: bool = True) -> None:
@@ -93,9 +96,12 @@ class Chat:
         if name == self.agent.session.id:
             self.screen.say(f"This is session {name} already.")
             return
-        session = Session.open(name, create=create)
-        self.agent.session.close()
-        self.agent.session = session
+        old, self.agent.session = self.agent.session, Session.open(name, create=create)
+        session = self.agent.session
+        try:
+            old.close()
+        except OrkasError as error:
+            self.screen.say(sentence(error), "error")
         self.screen.say(f"session {session.id}")
         self.tell_session()
 
@@ -131,7 +137,7 @@ class Chat:
 
     async def turn(self, text: str) -> None:
         """One turn, shown. Whatever ends it, the screen is settled and the prompt can come back."""
-        images, self._images = self._images, []
+        images, self._images = self._images, ()
         ticking = asyncio.ensure_future(self._tick())
         self._running = True
         self.screen.begin()
@@ -144,6 +150,12 @@ class Chat:
                             self.agent.stop()
         except OrkasError as error:
             self.screen.say(sentence(error), "error")
+        except Exception as error:
+            if self._debug:
+                raise
+            # a fault of ours ends the turn, not the conversation: what was said is on disk
+            _log.exception("internal fault")
+            self.screen.say(f"Internal fault: {type(error).__name__}: {error}. `orkas --debug` shows where.", "error")
         finally:
             self._running = False
             ticking.cancel()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-from typing import ClassVar
+from typing import Any, ClassVar, TextIO
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline, emphasis
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.measure import Measurement
@@ -83,30 +84,35 @@ class _Markdown(Markdown):
         super().__init__("", code_theme="ansi_dark", hyperlinks=False)
         self.markup = source
         self.parsed = _parser.parse(source)
+        for token in self.parsed:
+            for child in token.children or ():
+                if child.type == "softbreak":  # a model that begins a new line means it
+                    child.type = "hardbreak"
+
+
+def _stars_only(state: StateInline, silent: bool) -> bool:
+    """Emphasis by stars; underscores belong to names, as in ``__init__.py``."""
+    return state.src[state.pos] != "_" and emphasis.tokenize(state, silent)
 
 
 _parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+_parser.inline.ruler.at("emphasis", _stars_only)
 _THEME = Theme({"markdown.code": "cyan", "markdown.item.number": "bold", "markdown.block_quote": "dim"})
 
 
 class Renderer:
     """Makes lines with colours (SGR) and no other control code, whatever the source holds."""
 
-    def __init__(self, color_system: str | None) -> None:
+    def __init__(self, out: TextIO) -> None:
+        colours: Any = Console(file=out).color_system
         self._console = Console(
-            file=io.StringIO(), force_terminal=True, color_system=color_system, legacy_windows=False,  # type: ignore[arg-type]
+            file=io.StringIO(), force_terminal=True, color_system=colours, legacy_windows=False,
             markup=False, emoji=False, highlight=False, force_interactive=False, theme=_THEME,
         )  # fmt: skip
 
     def markdown(self, source: str, width: int) -> list[str]:
         """The lines of a block of Markdown at this width, without blank ones around and without trailing spaces."""
         return self._lines(_Markdown(inert(source)), width)
-
-    def styled(self, text: str, style: str) -> str:
-        """One line of inert text in a style."""
-        with self._console.capture() as caught:
-            self._console.print(Text(text, style), end="", soft_wrap=True)
-        return caught.get()
 
     def _lines(self, renderable: Markdown, width: int) -> list[str]:
         console = self._console

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 import time
-from typing import Literal, TextIO
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from orkas.infra.terminal import inert
 from orkas.product.chat.live import Live
 from orkas.product.chat.markdown import Block, Splitter
-from orkas.product.chat.render import Renderer
 from orkas.product.chat.screen import Call, Screen, Tone
 from orkas.product.chat.words import clip, duration, wrap
 
+if TYPE_CHECKING:
+    from orkas.product.chat.render import Renderer
+
 __all__ = ["RichScreen"]
 
-_STYLES: dict[Tone, str] = {
-    "plain": "", "bold": "bold", "dim": "dim", "good": "green", "warning": "yellow", "error": "red",
-}  # fmt: skip
+_RENDER = "orkas.product.chat.render"
+
+_STYLES: dict[Tone, str] = {"bold": "1", "dim": "2", "good": "32", "warning": "33", "error": "31"}
 _THINKING_ROWS = 3
 """Lines of the reasoning under way that are shown."""
 _SHARE = 4
@@ -30,7 +32,7 @@ _FRAME = 0.04
 class RichScreen(Screen):
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)
-        self._renderer = Renderer(Console(file=out).color_system)
+        self._lazy_renderer: Renderer | None = None
         self._live = Live(self.write, self.size)
         self._splitter = Splitter()
         self._told: list[tuple[str, list[str]]] = []
@@ -43,6 +45,8 @@ class RichScreen(Screen):
 
     def begin(self) -> None:
         super().begin()
+        if self._lazy_renderer is None:  # it loads while the model thinks
+            threading.Thread(target=importlib.import_module, args=(_RENDER,), daemon=True).start()
         self._running = True
         self._told, self._after = [], ""
         self._draw()
@@ -89,7 +93,7 @@ class RichScreen(Screen):
     def _commit(self, blocks: list[Block]) -> None:
         settled: list[str] = []
         for block in blocks:
-            lines = self._renderer.markdown(block.source, self.width) if block.text.strip() else []
+            lines = self._renderer().markdown(block.source, self.width) if block.text.strip() else []
             if lines:
                 lines = [*self._gap(block), *lines]
                 self._after = "text"
@@ -130,7 +134,7 @@ class RichScreen(Screen):
         """The block under way; rendered anew only when it or the width changed."""
         block, width = self._splitter.pending, self.width
         if self._drawn[:2] != (block, width):
-            lines = self._renderer.markdown(block.source, width) if block.text.strip() else []
+            lines = self._renderer().markdown(block.source, width) if block.text.strip() else []
             self._drawn = (block, width, lines)
         return list(self._drawn[2])
 
@@ -154,8 +158,15 @@ class RichScreen(Screen):
     def _spin(self) -> str:
         return self.marks.spin[int(time.monotonic() * 10) % len(self.marks.spin)]
 
+    def _renderer(self) -> Renderer:
+        if self._lazy_renderer is None:
+            from orkas.product.chat.render import Renderer
+
+            self._lazy_renderer = Renderer(self.out)
+        return self._lazy_renderer
+
     def _styled(self, line: str, tone: Tone) -> str:
-        return self._renderer.styled(line, _STYLES[tone]) if line and tone != "plain" else line
+        return f"\x1b[{_STYLES[tone]}m{line}\x1b[0m" if line and tone != "plain" else line
 
     def _line(self, head: str, tone: Tone, rest: str) -> None:
         self.settle()

@@ -8,24 +8,26 @@ import logging
 import sys
 from typing import Any
 
+from orkas.infra import terminal
 from orkas.infra.config import home
 from orkas.infra.errors import OrkasError, UsageError
-from orkas.infra.terminal import inert
 from orkas.product.chat.commands import sentence
 from orkas.product.chat.history import History
 from orkas.product.chat.loop import Chat, Leave, restored_terminal
 from orkas.product.chat.screen import Screen, choose_screen
-from orkas.product.chat.start import choose_model, greet, make_agent, offer_local_model
+from orkas.product.chat.start import DEMO, choose_model, greet, make_agent, offer_local_model
 
 __all__ = ["run"]
 
 _OPTIONS = (
-    "model", "session", "continue_", "cwd", "system", "tools", "thinking", "approve", "max_rounds", "image", "debug",
+    "model", "session", "continue_", "cwd", "system", "tools", "thinking", "approve", "max_rounds", "image",
+    "debug", "ephemeral",
 )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
     """See ``orkas.product.chat.main``."""
+    terminal.prepare()
     options = argparse.Namespace(**{name: getattr(options, name, None) for name in _OPTIONS})
     _quiet_logs(debug=bool(options.debug))
     with restored_terminal():
@@ -50,7 +52,7 @@ def _talk(options: argparse.Namespace, screen: Screen) -> int:
     model, first = _model(options.model, screen)
     agent = make_agent(options, model)
     greet(agent, screen)
-    chat = Chat(agent, screen, History(home() / "history"), images=list(options.image or []))
+    chat = Chat(agent, screen, History(home() / "history"), images=options.image or (), debug=bool(options.debug))
     chat.tell_session()
     return asyncio.run(chat.run(first))
 
@@ -61,7 +63,7 @@ def _model(given: Any, screen: Screen) -> tuple[Any, str]:
         return given, ""
     step = choose_model(screen)
     first = ""
-    if step.name == "demo" and sys.stdin.isatty() and screen.out.isatty():
+    if step.name == DEMO and sys.stdin.isatty() and screen.out.isatty():
         installed, first = offer_local_model(screen)
         if installed:
             step = choose_model(screen)
@@ -69,7 +71,7 @@ def _model(given: Any, screen: Screen) -> tuple[Any, str]:
 
 
 def _failed(text: str, status: int) -> int:
-    sys.stderr.write(f"orkas: {inert(text)}\n")
+    sys.stderr.write(f"orkas: {terminal.inert(text)}\n")
     return status
 
 

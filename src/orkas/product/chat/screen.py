@@ -6,7 +6,7 @@ changing last part, ``PlainScreen`` line after line without a single escape code
 
 from __future__ import annotations
 
-import contextlib
+import importlib.util
 import os
 import sys
 import time
@@ -267,12 +267,18 @@ class PlainScreen(Screen):
 def choose_screen(out: TextIO | None = None, environ: Mapping[str, str] | None = None) -> Screen:
     """The richest screen that this output, these settings and this install can carry."""
     out, environ = out or sys.stdout, os.environ if environ is None else environ
-    with contextlib.suppress(AttributeError, ValueError, OSError):
-        out.reconfigure(errors="replace")  # type: ignore[union-attr]
     if not out.isatty() or environ.get("NO_COLOR") or environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
         return PlainScreen(out)
-    try:
-        from orkas.product.chat.rich_screen import RichScreen
-    except ImportError:
+    if not _installed("rich"):
         return PlainScreen(out)
+    from orkas.product.chat.rich_screen import RichScreen
+
     return RichScreen(out)
+
+
+def _installed(package: str) -> bool:
+    """It can be imported; it is not imported yet, for that costs time before the prompt is there."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ImportError:
+        return False

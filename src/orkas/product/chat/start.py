@@ -20,8 +20,10 @@ from orkas.product.chat.commands import sentence
 from orkas.product.chat.screen import Screen
 from orkas.providers import discovery
 
-__all__ = ["choose_model", "make_agent", "offer_local_model"]
+__all__ = ["DEMO", "choose_model", "greet", "make_agent", "offer_local_model"]
 
+DEMO = "demo"
+"""The step of the discovery that is taken when nothing was found."""
 _QUESTION = "Install a small model that runs on this machine, without a key (1.1 GB)? [y/N] "
 
 
@@ -51,9 +53,13 @@ def _open_session(options: argparse.Namespace) -> Session:
     if options.session:
         return Session.open(options.session)
     if options.continue_:
-        if not (last := sessions.recent(1)):
+        from orkas.harness import shelf
+
+        if (last := shelf.last()) is None:
             raise UsageError("there is no earlier session to continue", hint="start without --continue")
-        return Session.open(last[0].id, create=False)
+        return Session.open(last, create=False)
+    if options.ephemeral:
+        return Session()
     return Session.open(sessions.fresh_id())
 
 
@@ -76,14 +82,23 @@ def _tools(given: str | Iterable[Any] | None) -> list[Any] | None:
 
 
 def choose_model(screen: Screen) -> discovery.Step:
-    """The best model that is found, and, in a line, what was looked for before it."""
-    steps = discovery.discover()
-    for step in steps:
-        if step.found and step.model:
-            missed = [s.text.rstrip(".") for s in steps[: steps.index(step)]]
-            screen.say(screen.joined(*missed, step.text.rstrip(".")), "dim")
-            return step
-    raise UsageError("no model was found", hint="set a key (orkas auth login), or run: orkas models install local")
+    """The best model that is found, and why it is that one.
+
+    Local servers are looked for only when nothing was configured; then, when there are none, each step is told.
+    """
+    steps = discovery.discover(os.environ, probe=False)
+    found = _first(steps)
+    if found.name not in ("named", "key"):
+        steps = discovery.discover(os.environ)
+        found = _first(steps)
+    missed = steps[: steps.index(found)] if found.name == DEMO and not _declined().exists() else []
+    for step in [*missed, found]:
+        screen.say(step.text, "dim")
+    return found
+
+
+def _first(steps: list[discovery.Step]) -> discovery.Step:
+    return next(step for step in steps if step.found)
 
 
 def offer_local_model(screen: Screen, ask: Callable[[str], str] = input) -> tuple[bool, str]:
@@ -93,14 +108,18 @@ def offer_local_model(screen: Screen, ask: Callable[[str], str] = input) -> tupl
     """
     screen.say("The demo only shows how this looks. For a real model: set a key, such as ANTHROPIC_API_KEY,", "warning")
     screen.say("start a local server such as ollama, or run: orkas models install local", "warning")
-    declined = home() / "local-model-declined"
-    if declined.exists():
+    if _declined().exists():
         return False, ""
     answer = ask(_QUESTION).strip()
     if answer.lower() in ("y", "yes"):
         return _install(screen), ""
-    _remember(declined)
+    _remember(_declined())
     return False, answer if answer.lower() not in ("", "n", "no") else ""
+
+
+def _declined() -> Path:
+    """There once the offer was declined."""
+    return home() / "local-model-declined"
 
 
 def _remember(declined: Path) -> None:

@@ -137,7 +137,7 @@ def done_line(done: Done, elapsed: float, dot: str = "·") -> str:
     """Model, tokens, time; the cost only when it is known."""
     parts = [inert(done.model), *_tokens(done.usage), duration(elapsed)]
     if done.usage.cost_usd is not None:
-        parts.append(f"${done.usage.cost_usd:.4f}")
+        parts.append(f"${done.usage.cost_usd:.4f}" if done.usage.cost_usd else "$0")
     if done.stop_reason not in ("stop", "aborted", "error", "tool_use", ""):
         parts.append(f"ended by {inert(done.stop_reason).replace('_', ' ')}")
     return f" {dot} ".join(parts)
