@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 __all__ = ["MARK", "alive", "send"]
@@ -30,14 +31,18 @@ def alive(leader: int, mark: str, *, everywhere: bool) -> set[int]:
     needle = f"{MARK}={mark}".encode()
     found: set[int] = set()
     parents: dict[int, int] = {}
-    for pid in _numbers(leader, everywhere):
-        stat = _stat(pid)
-        if stat is None:
-            continue
-        parent, group, session = stat
-        parents[pid] = parent
-        if leader in (pid, group, session) or _carries(pid, needle):
-            found.add(pid)
+    seen = _last_number() or 0
+    numbers = _numbers(leader, everywhere)
+    while numbers:
+        for pid in numbers:
+            if (stat := _stat(pid)) is None:
+                continue
+            parent, group, session = stat
+            parents[pid] = parent
+            if leader in (pid, group, session) or _carries(pid, needle):
+                found.add(pid)
+        last = _last_number() or 0  # whoever was started while we looked is looked at too
+        numbers, seen = range(seen + 1, last + 1) if seen < last < seen + 2_000 else range(0), last
     return _with_children(found, parents)
 
 
@@ -58,7 +63,7 @@ def _alive_group(leader: int) -> set[int]:
     return {leader}
 
 
-def _numbers(leader: int, everywhere: bool) -> Iterable[int]:
+def _numbers(leader: int, everywhere: bool) -> Sequence[int]:
     last = _last_number()
     if not everywhere and last is not None and leader <= last < leader + 2_000:
         return range(leader, last + 1)
@@ -83,7 +88,14 @@ def _stat(pid: int) -> tuple[int, int, int] | None:
 
 
 def _carries(pid: int, needle: bytes) -> bool:
-    return needle in _read(f"/proc/{pid}/environ").split(b"\0")
+    for _ in range(4):
+        if environ := _read(f"/proc/{pid}/environ"):
+            return needle in environ.split(b"\0")
+        stat = _stat(pid)
+        if stat is None or stat[0] in (0, 2):  # gone, or a thread of the kernel, which has no environment
+            return False
+        time.sleep(0.0005)  # in the middle of an exec the kernel shows nothing for a moment
+    return False
 
 
 def _read(path: str) -> bytes:

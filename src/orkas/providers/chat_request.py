@@ -154,7 +154,10 @@ class _Said(msgspec.Struct):
     content: str
 
 
-def _one_text(message: UserMessage | AssistantMessage) -> str:
+_ROLES: dict[type, str] = {UserMessage: "user", AssistantMessage: "assistant"}
+
+
+def _one_text(message: Message) -> str:
     """The text of a message that is nothing else; empty for any other."""
     content = message.content
     if len(content) != 1 or message.vendor is not None or type(block := content[0]) is not Text or block.text.isspace():
@@ -174,14 +177,17 @@ class ChatWriter(Writer):
         self._after_tool = False
 
     def add(self, message: Message) -> None:
-        if type(message) is ToolMessage:
-            self._put(self._tool(message))
+        kind = type(message)
+        if kind is ToolMessage:
+            self._put(self._tool(message))  # type: ignore[arg-type]  # narrowing by isinstance costs
             self._after_tool = True
             return
-        if type(message) is UserMessage:
-            if self._after_tool and self._quirks.assistant_after_tool:
-                self._put(b'{"role":"assistant","content":"OK."}')
-            self._put(self.kept(message) or self.keep(message, self._user_bytes(message)))
+        if kind is UserMessage and self._after_tool and self._quirks.assistant_after_tool:
+            self._put(b'{"role":"assistant","content":"OK."}')
+        if text := _one_text(message):
+            self._put(self.kept(message) or self.keep(message, encode(_Said(_ROLES[kind], text))))
+        elif kind is UserMessage:
+            self._put(self.kept(message) or self.keep(message, encode(self._user(message))))  # type: ignore[arg-type]
         elif type(message) is AssistantMessage and (data := self._assistant(message)) is not None:
             self._put(data)
         else:
@@ -206,10 +212,6 @@ class ChatWriter(Writer):
         data = encode({"role": "tool", "tool_call_id": wire, "content": text if text.strip() else NO_OUTPUT})
         return self.keep(message, data) if plain else data
 
-    def _user_bytes(self, message: UserMessage) -> bytes:
-        text = _one_text(message)
-        return encode(_Said("user", text)) if text else encode(self._user(message))
-
     def _user(self, message: UserMessage) -> dict[str, Any]:
         parts: list[dict[str, Any]] = []
         for block in message.content:
@@ -228,8 +230,6 @@ class ChatWriter(Writer):
         return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
 
     def _assistant(self, message: AssistantMessage) -> bytes | None:
-        if text := _one_text(message):
-            return self.kept(message) or self.keep(message, encode(_Said("assistant", text)))
         calls = [b for b in message.content if type(b) is ToolCall]
         wires = [self._ids.call(c.id) for c in calls]
         plain = all(w == self._ids.plain(c.id) for w, c in zip(wires, calls, strict=True))
