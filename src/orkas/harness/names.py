@@ -6,8 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from orkas.infra import config
 from orkas.infra.errors import SessionMissing, UsageError
+from orkas.infra.home import home
 
 __all__ = ["find", "locate", "missing", "path_of", "sessions_folder", "valid_id"]
 
@@ -32,7 +32,7 @@ def valid_id(name: str) -> str:
 
 def sessions_folder() -> Path:
     """Where the sessions lie. Not created here."""
-    return config.home() / "sessions"
+    return home() / "sessions"
 
 
 def locate(where: str | Path) -> Path:

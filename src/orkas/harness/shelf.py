@@ -22,8 +22,9 @@ from orkas.harness.recovery import recover
 from orkas.harness.session import Session
 from orkas.harness.store import JsonlStore, files_of
 from orkas.harness.transcript import to_html, to_markdown
-from orkas.infra import config, files
+from orkas.infra import files
 from orkas.infra.errors import StorageError, UsageError
+from orkas.infra.home import home
 from orkas.infra.messages import AssistantMessage, Image, Message, Text, UserMessage, encode, new_id, now, text_of
 
 __all__ = [
@@ -196,7 +197,7 @@ def delete(name: str) -> Path:
     """
     path = path_of(name)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    place = config.home() / "trash" / f"{name}-{stamp}-{new_id()[:4]}"
+    place = home() / "trash" / f"{name}-{stamp}-{new_id()[:4]}"
     with files.Lock(path.with_name(f"{name}.lock"), name):
         files.make_folder(place)
         try:

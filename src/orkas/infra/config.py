@@ -1,4 +1,4 @@
-"""Settings and folders. The working folder is never configuration.
+"""Settings. The working folder is never configuration.
 
 One file, ``home()/config.toml``. Each setting is taken from the first place that has it: a flag, the environment,
 the file, the default; and each value knows which. The file holds no secrets: keys come from the environment.
@@ -16,17 +16,9 @@ import msgspec
 
 from orkas.infra import files
 from orkas.infra.errors import UsageError
+from orkas.infra.home import home
 
-__all__ = ["KEYS", "Setting", "Settings", "file_path", "home", "load", "set_value"]
-
-
-def home() -> Path:
-    """Root of everything Orkas stores: ``ORKAS_HOME``, else the platform's folder for user data. Not created here."""
-    if given := os.environ.get("ORKAS_HOME"):
-        return Path(given).expanduser().absolute()
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("orkas", appauthor=False))
+__all__ = ["KEYS", "Setting", "Settings", "file_path", "load", "set_value"]
 
 
 def file_path() -> Path:

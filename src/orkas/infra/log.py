@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from orkas.infra.config import home
+from orkas.infra.home import home
 
 __all__ = ["FILES", "MAX_BYTES", "check", "path", "setup"]
 

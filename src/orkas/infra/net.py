@@ -187,6 +187,8 @@ class Answer:
 
     async def drain(self) -> None:
         """The reader has all it needs: take the end of the body if it comes at once, so the connection is kept."""
+        if self._content.at_eof():
+            return
         try:
             async with asyncio.timeout(_DRAIN_S):
                 while await self.read():
@@ -297,10 +299,12 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2] or "the server"
 
 
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"})
+
+
 def _proxy(url: str) -> str | None:
     """The proxy that the environment names for this address."""
-    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-    if sys.platform == "linux" and not any(n in os.environ for n in names):
+    if sys.platform == "linux" and _PROXIES.isdisjoint(os.environ):
         return None
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass

@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from orkas.infra.config import home
 from orkas.infra.errors import ToolFailed
+from orkas.infra.home import home
 
 __all__ = ["Folder", "Place", "kind_of", "said", "shown"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from orkas.infra.config import home as default_home
 from orkas.infra.errors import ProviderError
+from orkas.infra.home import home as default_home
 from orkas.infra.messages import AssistantMessage, user_message
 from orkas.providers.base import AuthStatus, Completion, CompletionParams, LLMProvider, ModelInfo, Request
 from orkas.providers.local_server import LocalServer, ServerConfig, shared

@@ -9,8 +9,8 @@ import sys
 from typing import Any
 
 from orkas.infra import terminal
-from orkas.infra.config import home
 from orkas.infra.errors import OrkasError, UsageError
+from orkas.infra.home import home
 from orkas.product.chat.commands import sentence
 from orkas.product.chat.history import History
 from orkas.product.chat.loop import Chat, Leave, restored_terminal

@@ -13,8 +13,8 @@ from orkas._version import __version__
 from orkas.app import Agent, builtins
 from orkas.harness.session import Session
 from orkas.harness.tool import Tool
-from orkas.infra.config import home
 from orkas.infra.errors import OrkasError, UsageError
+from orkas.infra.home import home
 from orkas.product.chat import sessions
 from orkas.product.chat.commands import sentence
 from orkas.product.chat.screen import Screen

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from orkas.infra import config
 from orkas.infra.errors import StorageError, UsageError
+from orkas.infra.home import home
 from orkas.product.cli import out
 from orkas.product.cli.parsing import plain
 
@@ -99,7 +100,7 @@ def session_for(options: argparse.Namespace) -> Session:
     try:
         return Session.open(new_id())
     except (StorageError, OSError) as error:
-        said = error.message if isinstance(error, StorageError) else f"{config.home()}: {error.strerror or error}"
+        said = error.message if isinstance(error, StorageError) else f"{home()}: {error.strerror or error}"
         raise StorageError(said, hint="--ephemeral keeps the conversation in memory alone") from None
 
 

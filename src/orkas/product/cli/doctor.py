@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from orkas.infra import config, log, terminal
+from orkas.infra.home import home
 from orkas.product.cli import out, parsing
 
 __all__ = ["Finding", "parser"]
@@ -83,8 +84,8 @@ def _versions() -> Iterator[Finding]:
 def _home() -> Iterator[Finding]:
     import shutil
 
-    home = config.home()
-    nearest = next(p for p in (home, *home.parents) if p.exists())
+    root = home()
+    nearest = next(p for p in (root, *root.parents) if p.exists())
     if not nearest.is_dir():
         yield Finding(
             "home", "problem", f"{nearest} is no folder, so nothing can be stored: set ORKAS_HOME to a folder."
@@ -95,7 +96,7 @@ def _home() -> Iterator[Finding]:
         yield Finding("home", "problem", f"{text}: correct its permissions or set ORKAS_HOME.")
         return
     free = shutil.disk_usage(nearest).free
-    text = f"{home} is writable, {terminal.size_text(free)} free."
+    text = f"{root} is writable, {terminal.size_text(free)} free."
     if free < LITTLE_SPACE:
         yield Finding(
             "home", "warning", f"{text} That is little: free some space before conversations cannot be saved."
@@ -104,7 +105,7 @@ def _home() -> Iterator[Finding]:
         yield Finding(
             "home",
             "ok",
-            text if home.exists() else f"{home} will be made when it is needed, {terminal.size_text(free)} free.",
+            text if root.exists() else f"{root} will be made when it is needed, {terminal.size_text(free)} free.",
         )
 
 
@@ -223,7 +224,7 @@ def _extras() -> Iterator[Finding]:
 
 
 def _sessions() -> Iterator[Finding]:
-    folder = config.home() / "sessions"
+    folder = home() / "sessions"
     files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
     yield Finding("sessions", "ok", f"{len(files)} conversations in {folder}.")
     for path in files:
