@@ -214,7 +214,7 @@ def test_policy_check_prints_a_verdict_and_runs_nothing(tmp_path: Path) -> None:
     assert orkas("policy", "check", "sudo ls").out.startswith("deny: ")
 
 
-@needs("orkas.harness.command")
+@needs("orkas.harness.commands.parser")
 def test_a_tool_refused_by_policy_is_status_4() -> None:
     ran = orkas("tool", "run", "shell", '{"command": "sudo id"}')
     assert ran.status == 4 and "Refused" in ran.out

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orkas.harness.braces import expand_braces
-from orkas.harness.command import parse
+from orkas.harness.commands.braces import expand_braces
+from orkas.harness.commands.parser import parse
+from orkas.harness.commands.syntax import NotUnderstood
 from orkas.harness.policy import Mode, Policy, check_command
-from orkas.harness.syntax import NotUnderstood
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).parents[2] / "shared"))
 ROWS = SHARED / "cases/05-shell/blocklist.jsonl"

@@ -37,7 +37,9 @@ def check_command(command: str) -> Verdict:
 
     ``deny``: the block list. ``ask``: what it does cannot be told from the text, or reaches beyond the working folder.
     """
-    from orkas.harness.danger import Judge  # the grammar is loaded with the first command, not with the package
+    from orkas.harness.commands.danger import (
+        Judge,  # the grammar is loaded with the first command, not with the package
+    )
 
     judge = Judge()
     judge.command(command)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from orkas.harness.braces import expand_braces
+from orkas.harness.commands.braces import expand_braces
 from orkas.infra.abort import Abort
 from orkas.infra.paths import Folder, Place
 

@@ -12,10 +12,10 @@ import posixpath
 from typing import Literal
 
 from orkas.harness import known
-from orkas.harness.command import parse
-from orkas.harness.programs import judge_program, shown
-from orkas.harness.syntax import Group, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
-from orkas.harness.words import HOME, Arg, Scope, Stdin, arguments, one_text, printed
+from orkas.harness.commands.parser import parse
+from orkas.harness.commands.programs import judge_program, shown
+from orkas.harness.commands.syntax import Group, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
+from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, arguments, one_text, printed
 
 __all__ = ["Judge"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from orkas.harness.syntax import (
+from orkas.harness.commands.syntax import (
     Command,
     Group,
     Lit,

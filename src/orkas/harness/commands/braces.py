@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-from orkas.harness.syntax import Lit, NotUnderstood, Sub, Var, Word
+from orkas.harness.commands.syntax import Lit, NotUnderstood, Sub, Var, Word
 
 __all__ = ["expand_braces", "spread"]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orkas.harness import known
-from orkas.harness.words import HOME, Arg, Scope, Stdin
+from orkas.harness.commands.words import HOME, Arg, Scope, Stdin
 
 if TYPE_CHECKING:
-    from orkas.harness.danger import Judge
+    from orkas.harness.commands.danger import Judge
 
 __all__ = ["judge_program", "shown"]
 

@@ -9,9 +9,9 @@ import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from orkas.harness.braces import spread
-from orkas.harness.command import unescape
-from orkas.harness.syntax import Lit, NotUnderstood, Part, Pipeline, Script, Simple, Sub, Var, Word
+from orkas.harness.commands.braces import spread
+from orkas.harness.commands.parser import unescape
+from orkas.harness.commands.syntax import Lit, NotUnderstood, Part, Pipeline, Script, Simple, Sub, Var, Word
 
 __all__ = ["HOME", "Arg", "Scope", "Stdin", "arguments", "one_text", "printed"]
 
