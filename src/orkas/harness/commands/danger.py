@@ -11,7 +11,7 @@ import fnmatch
 import posixpath
 from typing import Literal
 
-from orkas.harness import known
+from orkas.harness.commands import known
 from orkas.harness.commands.parser import parse
 from orkas.harness.commands.programs import judge_program, shown
 from orkas.harness.commands.syntax import Group, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from orkas.harness import known
+from orkas.harness.commands import known
 from orkas.harness.commands.words import HOME, Arg, Scope, Stdin
 
 if TYPE_CHECKING:
