@@ -55,7 +55,7 @@ def test_a_run_killed_at_any_moment_loses_nothing_it_told_and_goes_on(tmp_path: 
             assert first.startswith(b'{"type":'), said
             told += acknowledged([first, *rest.splitlines(keepends=True)])
             check(told, prompts)
-        assert all(r.status == 200 for r in vendor.requests), "a request was refused: the history was not valid"
+        assert not [r for r in vendor.requests if r.status >= 400], "a request was refused: the history was not valid"
     assert len(told) > KILLS, "the runs were killed before they did anything"
 
 
