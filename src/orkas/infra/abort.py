@@ -7,8 +7,7 @@ ended": the runner still closes the open tool calls and yields ``Done(outcome="a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 __all__ = ["Abort", "Aborted"]
 
@@ -55,22 +54,38 @@ class Abort:
         if self._reason is not None:
             raise Aborted(self._reason)
 
-    @contextmanager
-    def guard(self) -> Generator[None, None, None]:
-        """Wrap ONE awaiting step. Never hold it across a ``yield`` (PEP 789)."""
-        if self._reason is not None:
-            raise Aborted(self._reason)
+    def guard(self) -> _Guard:
+        """``with abort.guard():`` around ONE awaiting step. Never hold it across a ``yield`` (PEP 789).
+
+        Raises:
+            Aborted: the abort has fired, before or during the step. A cancellation from outside stays one.
+        """
+        return _Guard(self)
+
+
+class _Guard:
+    """A class, not a generator: it is entered once per network read."""
+
+    __slots__ = ("_abort", "_pending", "_task")
+
+    def __init__(self, abort: Abort) -> None:
+        self._abort = abort
+
+    def __enter__(self) -> None:
+        self._abort.check()
         task = asyncio.current_task()
         assert task is not None, "guard() needs a running task"
-        pending = task.cancelling()
-        self._steps.add(task)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if self.fired and task.uncancel() <= pending:
-                raise Aborted(self.reason) from None
-            raise  # somebody outside cancelled the whole task: not ours to swallow
-        finally:
-            self._steps.discard(task)
-        if self.fired and task.cancelling() > pending:
+        self._task = task
+        self._pending = task.cancelling()
+        self._abort._steps.add(task)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        abort, task = self._abort, self._task
+        abort._steps.discard(task)
+        if not abort.fired:
+            return
+        if isinstance(error, asyncio.CancelledError):
+            if task.uncancel() <= self._pending:
+                raise Aborted(abort.reason) from None
+        elif task.cancelling() > self._pending:
             task.uncancel()  # fired in the same tick as the result: keep the result, drop our request
