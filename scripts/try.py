@@ -1,13 +1,8 @@
-"""Set up Orkas beside this file and let it do one real job in the current folder.
-
-python3 scripts/try.py [with-local-model] [REQUEST]
-
-``with-local-model`` fetches a language model (1.1 GB) that runs on this machine; without the word, or where it cannot
-be had, the job is done with a key or a local server if there is one, else by the offline demo.
-"""
+"""Set up Orkas beside this file and let it do one real job in the current folder."""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 
@@ -17,9 +12,21 @@ REQUEST = "Which file in this folder is the largest?"
 
 
 def main() -> int:
-    words = sys.argv[1:]
-    local = "with-local-model" in words
-    request = " ".join(w for w in words if w != "with-local-model") or REQUEST
+    parser = argparse.ArgumentParser(
+        prog="try.py", description=__doc__, epilog='example: try.py with-local-model "List the files"'
+    )
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="[with-local-model] [REQUEST]",
+        help="with-local-model fetches a language model that runs on this machine (1.1 GB); "
+        "without it a key or a local server is used where there is one, else the offline demo",
+    )
+    words = parser.parse_args().words
+    local = words[:1] == ["with-local-model"]
+    if not local and words and words[0].startswith("with-"):
+        parser.error(f"{words[0]} is not known; did you mean with-local-model?")
+    request = " ".join(words[1:] if local else words) or REQUEST
     print("Setting up in .venv …", file=sys.stderr)
     orkas = str(environment(".venv", "chat,local" if local else "chat", editable=False) / "orkas")
     if local and subprocess.run([orkas, "models", "install", "local"]).returncode != 0:

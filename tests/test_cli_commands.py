@@ -243,7 +243,7 @@ def test_settings_are_written_read_and_traced() -> None:
     assert rows["model"] == {"key": "model", "value": "a/b", "origin": "environment ORKAS_MODEL"}
     assert rows["max_rounds"]["origin"] == "default"
     assert orkas("run", "x", "--json").events[-1]["model"] == "demo/offline"
-    assert "ORKAS_MODEL" in orkas("config", "set", "model", "c/d", env=environ(ORKAS_MODEL="a/b")).err
+    assert "ORKAS_MODEL" in orkas("config", "set", "model", "groq/d", env=environ(ORKAS_MODEL="a/b")).err
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_keys_are_found_and_never_shown() -> None:
     models = orkas("models", "--json", env=env)
     doctor = orkas("doctor", env=env)
     assert "sk-ant" not in ran.out + human.out + models.out + doctor.out
-    assert "ANTHROPIC_API_KEY" in doctor.out and {r["vendor"] for r in models.json} == set(rows)
+    assert "ANTHROPIC_API_KEY" in doctor.out and {r["vendor"] for r in models.json} == {*rows, "local", "demo"}
     assert [r["vendor"] for r in orkas("auth", "status", "anthropic", "--json").json] == ["anthropic"]
     orkas("auth", "status", "nobody").refused(2, "nobody")
     orkas("models", "--vendor", "nobody").refused(2, "nobody")

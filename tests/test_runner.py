@@ -148,6 +148,13 @@ async def test_images_of_tools_follow_all_results_of_the_round() -> None:
     ]  # fmt: skip
 
 
+async def test_a_script_that_is_over_fails_loudly() -> None:
+    done = await Agent(ScriptedProvider([]), tools=[]).run("x")
+    assert done.outcome == "failed"
+    assert done.error is not None
+    assert "no more replies" in done.error.message
+
+
 async def test_images_of_the_user_are_checked_before_anything_is_sent(tmp_path: Path) -> None:
     provider = ScriptedProvider(["seen"])
     agent = Agent(provider, tools=[])
@@ -304,6 +311,25 @@ async def test_a_caller_that_leaves_early_leaves_a_valid_session() -> None:
                     break
         assert_paired(agent)
         agent.session.append(UserMessage([Text(text="next")]))
+        assert_paired(agent)
+
+
+async def test_after_leaving_early_the_next_turn_finds_its_place() -> None:
+    replies = [["one"], ["two ", "three", call("wait", seconds=9.0)], "four"]
+    for closing in (True, False):
+        agent = Agent(ScriptedProvider(replies), tools=[wait])
+        await agent.run("first")
+        if closing:
+            async with aclosing(agent.stream("second")) as stream:
+                async for _ in stream:
+                    break
+        else:
+            async for _ in agent.stream("second"):
+                break
+        assert (await agent.run("third")).text == "four"
+        shape = [(r["role"], r["content"][0]["text"]) for r in agent.session.records()]
+        assert shape[:4] == [("user", "first"), ("assistant", "one"), ("user", "second"), ("assistant", "two ")]
+        assert shape[4][0] == "user"
         assert_paired(agent)
 
 

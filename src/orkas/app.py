@@ -6,10 +6,12 @@ import asyncio
 import logging
 import os
 import threading
+import time
+import weakref
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from orkas.harness.policy import Policy
 from orkas.harness.prompt import system_prompt
@@ -40,6 +42,17 @@ def builtins() -> list[Tool]:
     from orkas.tools import builtins as make
 
     return make()
+
+
+_ENDING_S = 2.0
+"""Seconds that a turn which was left half-way may take to end before the next one is refused."""
+
+
+class _Running(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    abort: Abort
+    turn: weakref.ref[Any]
+    """Dead once the caller dropped the turn."""
 
 
 class Agent:
@@ -83,7 +96,7 @@ class Agent:
         self._base_url, self._api_key = base_url, api_key
         self._provider: LLMProvider | None = None
         self._model = ""
-        self._running: tuple[asyncio.AbstractEventLoop, Abort] | None = None
+        self._running: _Running | None = None
         self._lock = threading.Lock()
         if model is not None:
             self.use(model)
@@ -110,17 +123,24 @@ class Agent:
         else:
             self._provider, self._model = model, getattr(model, "model", "model")
 
-    async def stream(self, prompt: str, images: Images = ()) -> AsyncGenerator[Event, None]:
+    def stream(self, prompt: str, images: Images = ()) -> AsyncGenerator[Event, None]:
         """One turn, told as events; the last is ``done``. Paths of images are read and checked first.
+
+        Leaving early ends the turn and leaves a valid session; ``contextlib.aclosing`` makes that happen at once.
 
         Raises:
             UsageError: a turn is already running, or an image cannot be used. Nothing was sent or stored.
         """
-        message = user_message(prompt, [_loaded(i) for i in images])
-        abort = self._begin()
+        myself: list[weakref.ref[Any]] = []
+        turn = self._turn(prompt, images, myself)
+        myself.append(weakref.ref(turn))
+        return turn
+
+    async def _turn(self, prompt: str, images: Images, myself: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
+        message = user_message(prompt, _loaded(images))
+        abort = await self._begin(myself[0])
         try:
-            turn = Turn(await self._setup(abort))
-            async with aclosing(turn.run(message)) as events:
+            async with aclosing(Turn(await self._setup(abort)).run(message)) as events:
                 async for event in events:
                     yield event
         finally:
@@ -169,8 +189,7 @@ class Agent:
         with self._lock:
             running = self._running
         if running is not None:
-            loop, abort = running
-            loop.call_soon_threadsafe(abort.fire)
+            running.loop.call_soon_threadsafe(running.abort.fire)
 
     async def aclose(self) -> None:
         """Give back network connections. The agent and its session can still be used."""
@@ -183,13 +202,16 @@ class Agent:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _begin(self) -> Abort:
+    async def _begin(self, turn: weakref.ref[Any]) -> Abort:
+        """Take the agent for a turn. One that its caller dropped half-way is given a moment to end."""
+        give_up = time.monotonic() + _ENDING_S
+        while (last := self._running) is not None and last.turn() is None and time.monotonic() < give_up:
+            await asyncio.sleep(0.001)  # a dropped generator tells nobody when it has ended
         with self._lock:
             if self._running is not None:
                 raise UsageError("a turn is already running in this agent", hint="wait for its `done`, or call stop()")
-            abort = Abort()
-            self._running = (asyncio.get_running_loop(), abort)
-            return abort
+            self._running = _Running(asyncio.get_running_loop(), Abort(), turn)
+            return self._running.abort
 
     async def _setup(self, abort: Abort) -> Setup:
         if self._provider is None:
@@ -217,10 +239,14 @@ class Agent:
         )
 
 
-def _loaded(image: Image | str | os.PathLike[str]) -> Image:
+def _loaded(images: Images | Image | str | os.PathLike[str]) -> list[Image]:
+    if not images:
+        return []
     from orkas.harness.images import load_image
 
-    return load_image(image)
+    if isinstance(images, Image | str | os.PathLike):  # one is as good as a list of one
+        images = [images]
+    return [load_image(i) for i in images]
 
 
 def _folder(cwd: str | os.PathLike[str] | None) -> Path:

@@ -79,7 +79,7 @@ async def _attempt(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, co
         with context.abort.guard():
             result = await tool.run(call.arguments, context)
     except OrkasError as error:
-        return _failure(f"{error.message} {error.hint}".strip())
+        return _failure(str(error))
     except (Aborted, asyncio.CancelledError):
         raise
     except Exception as error:  # noqa: BLE001 - a tool is foreign code: its failure is news for the model

@@ -33,6 +33,8 @@ def load_image(source: Image | str | os.PathLike[str]) -> Image:
     """
     if isinstance(source, Image):
         return source
+    if not isinstance(source, str | os.PathLike):
+        raise UsageError(f"{type(source).__name__} is no image", hint="give a path, or an Image with base64 data")
     path = Path(source).expanduser()
     try:
         if not path.is_file():

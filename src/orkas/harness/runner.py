@@ -3,14 +3,15 @@
 One async generator; ``run`` and ``run_sync`` drain it, there is no second path. Promises:
 - a message is durable before the event that announces it, and before the next request;
 - every call gets exactly one result, in declared order, on every way out;
-- ``Done`` comes exactly once, last; a caller that leaves early leaves a valid session behind.
+- ``Done`` comes exactly once, last; a caller that leaves early leaves a valid session behind. For this each generator
+  closes the ones it draws from before it ends itself.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from pathlib import Path
 
 import msgspec
@@ -24,6 +25,7 @@ from orkas.infra.abort import Aborted
 from orkas.infra.errors import OrkasError, ProviderError, StorageError
 from orkas.infra.events import (
     Done,
+    ErrorClass,
     ErrorInfo,
     Event,
     Outcome,
@@ -113,8 +115,9 @@ class Turn(msgspec.Struct, eq=False):
         try:
             try:
                 await self.setup.session.commit(message)
-                async for event in self._loop():
-                    yield event
+                async with aclosing(self._loop()) as events:
+                    async for event in events:
+                        yield event
             except Aborted:
                 outcome, self.stop_reason = "aborted", "aborted"
                 async for event in self._close_calls():
@@ -136,12 +139,14 @@ class Turn(msgspec.Struct, eq=False):
     async def _loop(self) -> AsyncGenerator[Event, None]:
         while True:
             self.rounds += 1
-            async for event in self._ask():
-                yield event
+            async with aclosing(self._ask()) as deltas:
+                async for event in deltas:
+                    yield event
             reply = self.setup.session.messages[-1]
             calls = calls_of(reply)
-            async for event in self._act(calls):
-                yield event
+            async with aclosing(self._act(calls)) as events:
+                async for event in events:
+                    yield event
             if not calls and self.stop_reason != "pause":
                 return
             if ending := self._ending(calls):
@@ -224,11 +229,13 @@ class Turn(msgspec.Struct, eq=False):
             yield ToolStart(self._next(), call.id, call.name, call.arguments)
             result = ToolResult(REPEATED, is_error=True)
             if not self._repeated(call):
-                async for told in execute(call, self.setup.tools, self.setup.policy, self.setup.context):
-                    if isinstance(told, ToolResult):
-                        result = told
-                    else:
-                        yield ToolProgress(self._next(), call.id, told)
+                work = execute(call, self.setup.tools, self.setup.policy, self.setup.context)
+                async with aclosing(work) as telling:
+                    async for told in telling:
+                        if isinstance(told, ToolResult):
+                            result = told
+                        else:
+                            yield ToolProgress(self._next(), call.id, told)
             [message] = await session.commit(_result_message(call, result, session))
             self.running = None
             self._count(call.name, is_error=result.is_error)
@@ -311,11 +318,9 @@ def _raise_for(reply: AssistantMessage) -> None:
 
 def _info(problem: Exception) -> ErrorInfo:
     if isinstance(problem, ProviderError):
-        return ErrorInfo(problem.class_, " ".join(filter(None, (problem.message, problem.hint))), problem.status)
-    if isinstance(problem, OrkasError):
-        text = " ".join(filter(None, (problem.message, problem.hint)))
-        return ErrorInfo("storage" if isinstance(problem, StorageError) else "invalid_request", text)
-    return ErrorInfo("storage", str(problem))
+        return ErrorInfo(problem.class_, str(problem), problem.status)
+    kind: ErrorClass = "storage" if isinstance(problem, StorageError | OSError) else "invalid_request"
+    return ErrorInfo(kind, str(problem))
 
 
 def _result_message(call: ToolCall, result: ToolResult, session: Session) -> ToolMessage:

@@ -218,7 +218,7 @@ def _take_file(settings: Settings) -> None:
         try:
             settings.values[name] = Setting(name, key_of(name).read(value), str(file_path()))
         except UsageError as error:
-            settings.warnings.append(f"{file_path()}: {error.message}; {error.hint}")
+            settings.warnings.append(f"{file_path()}: {error}")
         except ValueError as error:
             settings.broken.append(f"{file_path()}: {name!r} {error}")
 

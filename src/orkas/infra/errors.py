@@ -22,12 +22,15 @@ __all__ = [
 
 
 class OrkasError(Exception):
-    """Base of all our errors. ``str(error)`` is one plain sentence."""
+    """Base of all our errors. ``str(error)`` is one sentence: what is wrong and, after a semicolon, the way out."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class UsageError(OrkasError):

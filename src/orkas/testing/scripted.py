@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
+from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -49,8 +50,13 @@ def call(name: str, /, *, id: str | None = None, **arguments: Any) -> ToolCall:
     return ToolCall(id=id or f"call_{new_id()}", name=name, arguments=arguments)
 
 
+_EXHAUSTED = ProviderError("the script has no more replies", class_="invalid_request", hint="give it another one")
+
+
 class ScriptedProvider:
-    """Answers the n-th request with the n-th reply; a callable reply sees the request. Keeps every request."""
+    """Answers the n-th request with the n-th reply; a callable reply sees the request. A request too many fails.
+    Keeps every request.
+    """
 
     id = "scripted"
     api = "scripted"
@@ -82,7 +88,7 @@ class ScriptedProvider:
     @asynccontextmanager
     async def stream(self, params: CompletionParams) -> AsyncGenerator[Completion, None]:
         self.requests.append(replace(params, messages=list(params.messages)))
-        reply = next(self._replies, "")
+        reply = next(self._replies, _EXHAUSTED)
         if callable(reply):
             reply = reply(params)
         yield _Spoken(reply, f"{self.id}/{params.model}")

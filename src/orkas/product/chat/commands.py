@@ -54,7 +54,7 @@ def run_command(chat: Chat, line: str) -> None:
 
 def sentence(error: OrkasError) -> str:
     """What is wrong, and the way out."""
-    return f"{error.message.rstrip('.')}. {error.hint}".strip() if error.hint else error.message
+    return str(error)
 
 
 def _help(chat: Chat, _: str) -> None:

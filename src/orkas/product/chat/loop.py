@@ -20,6 +20,7 @@ from orkas.product.chat.commands import names, recap, run_command, sentence
 from orkas.product.chat.editor import Editor, LineEditor, PromptEditor, quiet
 from orkas.product.chat.history import History
 from orkas.product.chat.screen import PlainScreen, Screen
+from orkas.product.chat.words import plain_names
 
 if TYPE_CHECKING:
     from orkas.app import Agent
@@ -133,7 +134,7 @@ class Chat:
         if text.startswith("/") and not text.startswith("//"):
             run_command(self, text)
         else:
-            await self.turn(text[1:] if text.startswith("//") else text)
+            await self.turn(plain_names(text[1:] if text.startswith("//") else text, self.agent.cwd))
 
     async def turn(self, text: str) -> None:
         """One turn, shown. Whatever ends it, the screen is settled and the prompt can come back."""

@@ -21,7 +21,7 @@ __all__ = ["run"]
 
 _OPTIONS = (
     "model", "session", "continue_", "cwd", "system", "tools", "thinking", "approve", "max_rounds", "image",
-    "debug", "ephemeral",
+    "debug", "ephemeral", "base_url",
 )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def make_agent(options: argparse.Namespace, model: Any) -> Agent:
     try:
         return Agent(
             model, session=session, cwd=options.cwd, system=options.system or "", tools=_tools(options.tools),
-            thinking=options.thinking, **more,
+            thinking=options.thinking, base_url=options.base_url, **more,
         )  # fmt: skip
     except BaseException:
         session.close()
@@ -50,6 +50,8 @@ def make_agent(options: argparse.Namespace, model: Any) -> Agent:
 
 
 def _open_session(options: argparse.Namespace) -> Session:
+    if options.session and options.continue_:
+        raise UsageError("--session and --continue exclude one another", hint="give one of them")
     if options.session:
         return Session.open(options.session)
     if options.continue_:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from orkas.infra.events import Done, ErrorInfo
@@ -13,7 +15,7 @@ from orkas.infra.terminal import inert
 
 __all__ = [
     "FOLDED", "Marks", "call_summary", "cells", "clip", "done_line", "duration", "failure", "fold", "one_line",
-    "wrap",
+    "plain_names", "wrap",
 ]  # fmt: skip
 
 FOLDED = 3
@@ -21,7 +23,7 @@ FOLDED = 3
 
 _TELLING = ("command", "path", "file", "pattern", "query", "url", "name")
 _WAY_OUT = {
-    "auth": "Set the key of this vendor (orkas auth login), or take another model with /model.",
+    "auth": "Set the key of this vendor in the environment, or take another model with /model.",
     "quota": "The account has no credit or quota left; take another model with /model, or wait until it is renewed.",
     "rate_limit": "The vendor asks to slow down; wait a little and say it again, or take another model with /model.",
     "overloaded": "The vendor is overloaded; say it again in a minute, or take another model with /model.",
@@ -159,3 +161,18 @@ def failure(error: ErrorInfo) -> str:
     status = f", HTTP {error.status}" if error.status else ""
     message = inert(error.message.strip()).rstrip(".")
     return f"{message} ({error.class_.replace('_', ' ')}{status}). {_WAY_OUT[error.class_]}"
+
+
+def plain_names(text: str, folder: Path) -> str:
+    """The text with ``@name`` as ``name`` where that is a file: the sign is for the completion, not for the model."""
+    return _MENTION.sub(lambda m: m[0] if not _exists(folder / m[2]) else m[1] + m[2], text)
+
+
+_MENTION = re.compile(r"(^|\s)@(\S+)")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False

@@ -56,6 +56,6 @@ def _chat(options: argparse.Namespace) -> int:
         if (error.name or "").split(".")[0] not in ("rich", "prompt_toolkit"):
             raise
         raise UsageError(
-            "the chat needs two more packages", hint="pip install 'orkas-harness[chat]', or use `orkas run`"
+            "the chat needs two more packages", hint="pip install rich prompt-toolkit, or use `orkas run`"
         ) from None
     return int(main(options))

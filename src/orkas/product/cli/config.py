@@ -6,6 +6,7 @@ import argparse
 
 from orkas.infra import config
 from orkas.infra.errors import UsageError
+from orkas.infra.redact import looks_secret
 from orkas.product.cli import out, parsing
 
 __all__ = ["parser"]
@@ -54,6 +55,10 @@ def _get(options: argparse.Namespace) -> int:
 
 
 def _set(options: argparse.Namespace) -> int:
+    if options.key == "model" and options.value and not looks_secret(options.value):
+        from orkas.providers.registry import split_model
+
+        split_model(options.value)
     value = config.set_value(options.key, parsing.plain(options.value))
     if options.json:
         out.data({"key": options.key, "value": value, "origin": str(config.file_path())})

@@ -171,7 +171,7 @@ def _named_model(named: config.Setting) -> Iterator[Finding]:
         resolve(named.value)
     except OrkasError as error:
         yield Finding(
-            "model", "problem", f"{named.value} ({named.origin}) cannot be used: {error.message}; {error.hint}"
+            "model", "problem", f"{named.value} ({named.origin}) cannot be used: {error}"
         )
     else:
         yield Finding("model", "ok", f"{named.value} is used unless --model says otherwise ({named.origin}).")
@@ -213,14 +213,14 @@ def _terminal() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra, modules, what in (
-        ("chat", ("rich", "prompt_toolkit"), "The chat"),
-        ("local", ("xllamacpp",), "The local model"),
+    for modules, what, way in (
+        (("rich", "prompt_toolkit"), "The chat", "python -m pip install rich prompt-toolkit"),
+        (("xllamacpp",), "The local model", "orkas models install local"),
     ):
         if all(find_spec(module) for module in modules):
             yield Finding("extra", "ok", f"{what} has its packages.")
         else:
-            yield Finding("extra", "note", f"{what} needs more packages: pip install 'orkas-harness[{extra}]'")
+            yield Finding("extra", "note", f"{what} needs more packages: {way}")
 
 
 def _sessions() -> Iterator[Finding]:
@@ -244,7 +244,7 @@ def _session(path: Path) -> Iterator[Finding]:
     except SessionLocked as error:
         yield Finding("sessions", "note", f"{error.message}.")
     except OrkasError as error:
-        yield Finding("sessions", "problem", f"{error.message}; {error.hint}")
+        yield Finding("sessions", "problem", str(error))
     else:
         if damaged := _damage(session):
             yield Finding(

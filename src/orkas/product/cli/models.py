@@ -38,11 +38,18 @@ def _do(options: argparse.Namespace) -> int:
 
 
 def _vendors(options: argparse.Namespace) -> int:
+    from orkas.providers.local import installed
+
     found = rows()
+    local = ", ".join(model.model for model in installed())
     if options.json:
-        out.data([_facts(row) for row in found])
+        ours = [{"vendor": "local", "models": local or None, "local": True}, {"vendor": "demo", "local": True}]
+        out.data([*(_facts(row) for row in found), *ours])
     else:
-        out.table([(row.name, _ready(row), row.base_url or f"set {row.url_variable}") for row in found])
+        lines = [(row.name, _ready(row), row.base_url or f"set {row.url_variable}") for row in found]
+        lines.append(("local", "installed" if local else "absent", local or "orkas models install local"))
+        lines.append(("demo", "always", "demo/offline, which is no language model"))
+        out.table(lines)
     return 0
 
 
@@ -59,7 +66,7 @@ def _facts(row: Row) -> dict[str, Any]:
 
 
 def _ready(row: Row) -> str:
-    return "local" if row.local else "key found" if row.key else "no key"
+    return "no key needed" if row.local else "key found" if row.key else "no key"
 
 
 def _models(options: argparse.Namespace) -> int:

@@ -133,8 +133,10 @@ def _check(options: argparse.Namespace) -> int:
     if options.json:
         out.data(found)
         return 0
-    repaired = ", ".join(f"{count} {what}" for what, count in found["repaired"].items() if count) or "nothing to repair"
-    out.line(f"{len(found['messages'])} messages; damaged lines: {_numbers(found['damaged_lines'])}; {repaired}")
+    damaged = found["damaged_lines"]
+    repaired = ", ".join(f"{count} {what}" for what, count in found["repaired"].items() if count)
+    lines = f"{len(damaged)} damaged (line {_numbers(damaged)})" if damaged else "no damage"
+    out.line(f"{len(found['messages'])} messages; {lines}; {repaired or 'every call has its result'}")
     for text in found["warnings"]:
         out.warning(str(text))
     return 0
