@@ -134,6 +134,69 @@ async def test_a_tool_that_cannot_is_news_for_the_model_not_the_end(made: ToolCa
     assert says in told.content[0].text
 
 
+class Sulky(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+def _odd(kind: str) -> Any:
+    match kind:
+        case "StopIteration":
+            return next(iter(()))
+        case "SystemExit":
+            raise SystemExit(3)
+        case "Sulky":
+            raise Sulky
+        case "half a character":
+            raise ToolFailed("a\ud83d")
+        case "no text":
+            return ToolResult(None, images=None, is_error="yes")  # type: ignore[arg-type]
+        case "a number":
+            return ToolResult(5)  # type: ignore[arg-type]
+        case "a file elsewhere":
+            return ToolResult("x", file="/etc/hostname", bytes=3)
+    raise AssertionError(kind)
+
+
+ODD = ["StopIteration", "SystemExit", "Sulky", "half a character", "no text", "a number", "a file elsewhere"]
+
+
+@pytest.mark.parametrize("beside_the_loop", [True, False])
+@pytest.mark.parametrize("kind", ODD)
+async def test_whatever_a_tool_does_it_gives_one_result(kind: str, beside_the_loop: bool) -> None:
+    @tool(name="odd")
+    def blocking(kind: str) -> Any:
+        """Be odd in a thread."""
+        return _odd(kind)
+
+    @tool(name="odd")
+    async def running(kind: str) -> Any:
+        """Be odd in the loop."""
+        return _odd(kind)
+
+    with Session.open("odd") as session:
+        provider = ScriptedProvider([[call("odd", kind=kind)], "I see."])
+        agent = Agent(provider, tools=[blocking if beside_the_loop else running], session=session)
+        events = await events_of(agent)
+    assert kinds(events) == ["tool_start", "tool_end", "text_delta", "done"]
+    assert done_of(events).outcome == "completed"
+    assert Session.read("odd").records() == agent.session.records()
+
+
+async def test_a_tool_that_was_cancelled_from_within_failed() -> None:
+    @tool
+    async def inner() -> str:
+        """Wait for a task that is cancelled."""
+        task = asyncio.create_task(asyncio.sleep(9))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+        return "never"
+
+    done = await Agent(ScriptedProvider([[call("inner")], "I see."]), tools=[inner]).run("go")
+    assert (done.text, done.tools["inner"].errors) == ("I see.", 1)
+
+
 async def test_images_of_tools_follow_all_results_of_the_round() -> None:
     @tool
     def look(n: int) -> ToolResult:
@@ -279,6 +342,24 @@ async def test_stop_ends_the_turn_within_a_second_everywhere(reply: list[Any]) -
     ends = [e.id for e in events if isinstance(e, ToolEnd)]
     assert starts == ends
     assert (await agent.run("go on")).outcome == "completed"
+
+
+def test_run_sync_does_not_wait_for_a_tool_that_was_left_behind() -> None:
+    agent = Agent(ScriptedProvider([[call("blocking")]]), tools=[blocking])
+    stopper(agent)
+    began = time.monotonic()
+    assert agent.run_sync("go").outcome == "aborted"
+    assert time.monotonic() - began < 1.05
+
+
+async def test_tools_that_were_left_behind_hold_up_nobody() -> None:
+    for _ in range(20):
+        agent = Agent(ScriptedProvider([[call("blocking")]]), tools=[blocking])
+        stopper(agent, 0.01)
+        await agent.run("go")
+    began = time.monotonic()
+    assert (await Agent(ScriptedProvider([[call("add", a=1, b=1)], "2"]), tools=[add]).run("go")).text == "2"
+    assert time.monotonic() - began < 1
 
 
 async def test_stop_keeps_the_partial_text_marked_as_such() -> None:

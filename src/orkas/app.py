@@ -22,6 +22,7 @@ from orkas.infra.abort import Abort
 from orkas.infra.errors import UsageError
 from orkas.infra.events import Done, Event
 from orkas.infra.messages import Image, user_message
+from orkas.infra.threads import in_thread
 from orkas.providers.base import LLMProvider, Request, ThinkingLevel, ToolDef
 from orkas.providers.small import select_tools
 
@@ -217,7 +218,7 @@ class Agent:
         if self._provider is None:
             from orkas.providers.discovery import choose
 
-            self.use((await asyncio.to_thread(choose)).model or "")
+            self.use((await in_thread(choose)).model or "")
         return self._wired(abort)
 
     def _wired(self, abort: Abort) -> Setup:

@@ -13,7 +13,7 @@ from orkas.harness.policy import Policy
 from orkas.harness.tool import Tool, ToolContext, ToolResult
 from orkas.infra.abort import Aborted
 from orkas.infra.errors import OrkasError
-from orkas.infra.messages import ToolCall, well_formed
+from orkas.infra.messages import Image, ToolCall, well_formed
 
 __all__ = ["STOP_GRACE", "execute"]
 
@@ -64,6 +64,24 @@ async def execute(
 
 
 async def _attempt(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext) -> ToolResult:
+    """One result, whatever the tool is and does: it is foreign code, and its failure is news for the model."""
+    try:
+        return await _run(call, tools, policy, context)
+    except OrkasError as error:
+        return _failure(str(error))
+    except (Aborted, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if context.abort.fired or (task is not None and task.cancelling()):
+            raise
+        return _failure(f"the tool was cancelled from within ({type(error).__name__})")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - also SystemExit: a tool does not end the program
+        _log.warning("tool %s failed", call.name, exc_info=True)
+        return _failure(f"{type(error).__name__}: {_words(error)}")
+
+
+async def _run(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext) -> ToolResult:
     if call.arguments is None:
         return _failure("The arguments are not one complete JSON object, so the tool was not run. Call it again.")
     tool = tools.get(call.name) or tools.get(call.name.strip())
@@ -75,24 +93,27 @@ async def _attempt(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, co
     verdict = policy.decide(tool.name, call.arguments, context)
     if verdict.verdict != "allow":
         return _failure(f"Refused by policy, not run: {'; '.join(verdict.reasons)}")
-    try:
-        with context.abort.guard():
-            result = await tool.run(call.arguments, context)
-    except OrkasError as error:
-        return _failure(str(error))
-    except (Aborted, asyncio.CancelledError):
-        raise
-    except Exception as error:  # noqa: BLE001 - a tool is foreign code: its failure is news for the model
-        _log.warning("tool %s failed", call.name, exc_info=True)
-        return _failure(f"{type(error).__name__}: {error}")
+    with context.abort.guard():
+        result = await tool.run(call.arguments, context)
     return _tidy(result)
 
 
 def _tidy(result: ToolResult | str | Any) -> ToolResult:
+    """The result with the types it promises, whoever made it."""
     if not isinstance(result, ToolResult):
-        result = ToolResult(str(result))
-    result.text = well_formed(result.text) or ("(an image)" if result.images else "(no output)")
-    return result
+        result = ToolResult("" if result is None else str(result))
+    images = [image for image in result.images or [] if isinstance(image, Image)]
+    text = well_formed(result.text if isinstance(result.text, str) else str(result.text or ""))
+    return ToolResult(
+        text or ("(an image)" if images else "(no output)"), images, bool(result.is_error), result.file, result.bytes
+    )
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot even say what it is
+        return "it cannot be told"
 
 
 def _look(task: asyncio.Future[Any]) -> None:
@@ -102,7 +123,7 @@ def _look(task: asyncio.Future[Any]) -> None:
 
 
 def _failure(text: str) -> ToolResult:
-    return ToolResult(text, is_error=True)
+    return ToolResult(well_formed(text), is_error=True)
 
 
 def _offer(tools: Mapping[str, Tool]) -> str:

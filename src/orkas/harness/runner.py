@@ -319,13 +319,24 @@ def _raise_for(reply: AssistantMessage) -> None:
 def _info(problem: Exception) -> ErrorInfo:
     if isinstance(problem, ProviderError):
         return ErrorInfo(problem.class_, str(problem), problem.status)
-    kind: ErrorClass = "storage" if isinstance(problem, StorageError | OSError) else "invalid_request"
-    return ErrorInfo(kind, str(problem))
+    return ErrorInfo(_class_of(problem), str(problem) or type(problem).__name__)
+
+
+def _class_of(problem: Exception) -> ErrorClass:
+    match problem:
+        case TimeoutError():
+            return "timeout"
+        case ConnectionError():
+            return "connection"
+        case StorageError() | OSError():
+            return "storage"
+        case _:
+            return "invalid_request"
 
 
 def _result_message(call: ToolCall, result: ToolResult, session: Session) -> ToolMessage:
     text = Text(text=result.text)
-    if result.file and session.files is not None:
+    if result.file and session.files is not None and Path(result.file).is_relative_to(session.files):
         text = Text(text=result.text, file=str(Path(result.file).relative_to(session.files)), bytes=result.bytes)
     return ToolMessage(call.id, [text], result.is_error, id=new_id(), ts=now())
 

@@ -6,7 +6,6 @@ a plain Python function becomes a tool with ``@tool``.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +17,7 @@ import msgspec
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed, UsageError
 from orkas.infra.messages import Image, scrub
+from orkas.infra.threads import in_thread
 
 __all__ = ["FunctionTool", "Tool", "ToolContext", "ToolResult", "check_arguments", "tool"]
 
@@ -109,7 +109,7 @@ class FunctionTool:
         if inspect.iscoroutinefunction(self.function):
             result = await self.function(**values)
         else:
-            result = await asyncio.to_thread(self.function, **values)
+            result = await in_thread(self.function, **values)
             if isinstance(result, Awaitable):
                 result = await result
         return _as_result(result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import os
 import re
@@ -15,6 +14,7 @@ from msgspec import Meta
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place
+from orkas.infra.threads import in_thread
 from orkas.tools.files import Seen, load, replace
 from orkas.tools.text import Form, form_of
 
@@ -48,7 +48,7 @@ class EditFile:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, EditFileInput)
-        return await asyncio.to_thread(self._edit, given, context)
+        return await in_thread(self._edit, given, context)
 
     def _edit(self, given: EditFileInput, context: ToolContext) -> ToolResult:
         place = Place(context.cwd, given.path)

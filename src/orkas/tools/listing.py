@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat as st
 import time
@@ -13,6 +12,7 @@ from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.paths import Place, kind_of, shown
+from orkas.infra.threads import in_thread
 from orkas.tools.tree import Entry, Glob, Ignore, Walk
 
 __all__ = ["ListFiles"]
@@ -42,7 +42,7 @@ class ListFiles:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ListFilesInput)
-        return await asyncio.to_thread(_list, given, context)
+        return await in_thread(_list, given, context)
 
 
 def _list(given: ListFilesInput, context: ToolContext) -> ToolResult:

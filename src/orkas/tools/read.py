@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
 import os
@@ -16,6 +15,7 @@ from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import Image
 from orkas.infra.paths import Place
+from orkas.infra.threads import in_thread
 from orkas.tools.files import Seen
 from orkas.tools.text import HEAD_BYTES, Form, form_of, kind_of_bytes, size_said
 
@@ -52,7 +52,7 @@ class ReadFile:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ReadFileInput)
-        return await asyncio.to_thread(self._read, given, context)
+        return await in_thread(self._read, given, context)
 
     def _read(self, given: ReadFileInput, context: ToolContext) -> ToolResult:
         place = Place(context.cwd, given.path, also=context.files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import contextlib
 import json
@@ -23,6 +22,7 @@ from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_
 from orkas.infra import process
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place, shown
+from orkas.infra.threads import in_thread
 from orkas.tools import matcher
 from orkas.tools.text import HEAD_BYTES, Form, form_of
 from orkas.tools.tree import Glob, Ignore, Walk
@@ -64,7 +64,7 @@ class SearchFiles:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, SearchFilesInput)
-        return await asyncio.to_thread(lambda: _Search(given, context, self._max_seconds).run())
+        return await in_thread(lambda: _Search(given, context, self._max_seconds).run())
 
 
 class _Finder(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from msgspec import Meta
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place
+from orkas.infra.threads import in_thread
 from orkas.tools.files import Seen, replace
 from orkas.tools.text import size_said
 
@@ -38,7 +38,7 @@ class WriteFile:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, WriteFileInput)
-        return await asyncio.to_thread(self._write, given, context)
+        return await in_thread(self._write, given, context)
 
     def _write(self, given: WriteFileInput, context: ToolContext) -> ToolResult:
         place = Place(context.cwd, given.path)

@@ -11,6 +11,7 @@ from orkas.infra.errors import StorageError, UsageError, exit_status
 from orkas.infra.events import (
     Compaction,
     Done,
+    ErrorInfo,
     Event,
     Notice,
     Retry,
@@ -21,13 +22,17 @@ from orkas.infra.events import (
     ToolStart,
     encode,
 )
+from orkas.infra.messages import Usage
 from orkas.infra.messages import encode as encode_scrubbed
 from orkas.infra.terminal import discard_stdout, inert, is_tty, label
 from orkas.product.cli import out, parsing
 from orkas.product.cli.driving import drive, stopping
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from orkas.app import Agent
+    from orkas.harness.session import Session
     from orkas.infra.messages import Image
 
 __all__ = ["do", "parser"]
@@ -61,7 +66,7 @@ def do(options: argparse.Namespace) -> int:
     agent = agent_for(options)
     images = [load_image(path) for path in options.image]
     prompt = prompt_of(options.prompt, alone=bool(images))
-    with session_for(options) as session:
+    with _told(session_for, options) as session:
         agent.session = session
         told = len(session.warnings)
         for text in session.warnings:
@@ -71,6 +76,17 @@ def do(options: argparse.Namespace) -> int:
             out.warning(text)
         _tell_session(agent)
     return status
+
+
+def _told(open_session: Callable[[argparse.Namespace], Session], options: argparse.Namespace) -> Session:
+    """The session; one that cannot be opened ends the turn before it began, and is told as such to who reads events."""
+    try:
+        return open_session(options)
+    except StorageError as error:
+        if options.json:
+            failed = ErrorInfo("storage", str(error))
+            JsonLines().tell(Done(0, "failed", "", "error", "", options.session or "", 0, Usage(), {}, failed))
+        raise
 
 
 class Show(Protocol):
