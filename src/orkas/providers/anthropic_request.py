@@ -20,7 +20,7 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Request, ToolDef
 from orkas.providers.catalog import anthropic_thinking, model_info
-from orkas.providers.history import History, ToolBytes, Writer
+from orkas.providers.history import History, Piece, ToolBytes, Writer
 from orkas.providers.transform import (
     EMPTY,
     NO_OUTPUT,
@@ -144,7 +144,7 @@ class MessagesWriter(Writer):
             self._put("assistant", data)
             self._paused = message.stop_reason == "pause"
 
-    def finish(self) -> list[bytes]:
+    def finish(self) -> list[Piece]:
         if self.empty:
             return []
         if self._role == "assistant" and not self._paused:  # newer models refuse to go on from their own words

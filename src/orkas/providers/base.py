@@ -189,6 +189,10 @@ class Kept(msgspec.Struct, eq=False):
         found = self._bytes.get(id(message))
         return found[1] if found is not None else None
 
+    @property
+    def empty(self) -> bool:
+        return not self._bytes
+
     def put(self, message: Message, data: bytes) -> bytes:
         self._bytes[id(message)] = (message, data)
         return data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Request, ThinkingLevel, ToolDef
 from orkas.providers.catalog import model_info
-from orkas.providers.history import History, ToolBytes, Writer
+from orkas.providers.history import History, Piece, ToolBytes, Writer
 from orkas.providers.transform import (
     EMPTY,
     NO_OUTPUT,
@@ -147,6 +147,10 @@ def _tool(tool: ToolDef) -> dict[str, Any]:
 # ------------------------------------------------------------------ messages
 
 
+_MANY = 32
+"""New messages at once from which on it pays to encode them together."""
+
+
 class _Said(msgspec.Struct):
     """The form nearly all messages have: one speaker, one text."""
 
@@ -194,10 +198,29 @@ class ChatWriter(Writer):
             return
         self._after_tool = False
 
-    def finish(self) -> list[bytes]:
+    def extend(self, messages: Sequence[Message]) -> None:
+        """A stored conversation that is opened: runs of plain messages are encoded together, in one go."""
+        if len(messages) < _MANY or not self.keeps_nothing:
+            return super().extend(messages)
+        run: list[_Said] = []
+        for message in messages:
+            role = _ROLES.get(type(message))
+            if role and not self._after_tool and (text := _one_text(message)):
+                run.append(_Said(role, text))
+            else:
+                self._put_run(run)
+                self.add(message)
+        self._put_run(run)
+
+    def _put_run(self, run: list[_Said]) -> None:
+        if run:
+            self._put(memoryview(encode(run))[1:-1])
+            run.clear()
+
+    def finish(self) -> list[Piece]:
         return self.written()
 
-    def _put(self, data: bytes) -> None:
+    def _put(self, data: Piece) -> None:
         self.write(data) if self.empty else self.write(b",", data)
 
     def _tool(self, message: ToolMessage) -> bytes:

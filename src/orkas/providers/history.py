@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from orkas.infra.messages import Message, encode
 from orkas.providers.base import CompletionParams, Kept, ToolDef
 
-__all__ = ["History", "ToolBytes", "Writer"]
+__all__ = ["History", "Piece", "ToolBytes", "Writer"]
 
 _RUNNING = 8
 """Conversations whose beginning is kept at the same time (a main one and its helpers)."""
@@ -22,12 +22,15 @@ _PIECES = 64
 """Pieces that are joined with each request before they are made one: a join copies them all."""
 
 
+Piece: TypeAlias = bytes | memoryview
+
+
 class Writer:
     """Writes messages one by one. A dialect adds how."""
 
     def __init__(self) -> None:
         self.images = True
-        self._pieces: list[bytes] = []
+        self._pieces: list[Piece] = []
         self._told = 0
         self._kept = Kept()
 
@@ -35,10 +38,10 @@ class Writer:
     def empty(self) -> bool:
         return not self._pieces
 
-    def write(self, *pieces: bytes) -> None:
+    def write(self, *pieces: Piece) -> None:
         self._pieces.extend(pieces)
 
-    def written(self) -> list[bytes]:
+    def written(self) -> list[Piece]:
         """What stands so far, in pieces. Those of the request before are made one, so a single request joins once."""
         if self._told > _PIECES:
             self._pieces[: self._told] = [b"".join(self._pieces[: self._told])]
@@ -51,13 +54,22 @@ class Writer:
     def kept(self, message: Message) -> bytes | None:
         return self._kept.get(message)
 
+    @property
+    def keeps_nothing(self) -> bool:
+        return self._kept.empty
+
     def keep(self, message: Message, data: bytes) -> bytes:
         return self._kept.put(message, data)
 
     def add(self, message: Message) -> None:
         raise NotImplementedError
 
-    def finish(self) -> list[bytes]:
+    def extend(self, messages: Sequence[Message]) -> None:
+        """Write many. A dialect may do this faster than one by one."""
+        for message in messages:
+            self.add(message)
+
+    def finish(self) -> list[Piece]:
         """The messages so far, closed, in pieces to be joined. May be called again after more messages."""
         raise NotImplementedError
 
@@ -77,14 +89,13 @@ class History:
         self._running: dict[str, list[_Running]] = {}
         self._kept: dict[str, Kept] = {}
 
-    def join(self, params: CompletionParams, make: Callable[[], Writer], *, images: bool = True) -> list[bytes]:
+    def join(self, params: CompletionParams, make: Callable[[], Writer], *, images: bool = True) -> list[Piece]:
         """The messages of a request, in pieces to be joined. ``make``: a writer for a conversation that is new here."""
         messages = list(params.messages)
         key = f"{params.model}|{images}"
         running = self._find(key, messages) or self._start(key, make(), images)
         try:
-            for message in messages[len(running.messages) :]:
-                running.writer.add(message)
+            running.writer.extend(messages[len(running.messages) :])
         except BaseException:  # half a message may be written: nothing may be built on that
             self._running[key].remove(running)
             raise
