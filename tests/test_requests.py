@@ -40,6 +40,7 @@ from orkas.providers.vendors import table
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 PNG = "iVBORw0KGgo="
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ADD = ToolDef("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-4o"
 
@@ -187,6 +188,33 @@ def test_foreign_ids_fit_the_target(id: str, dialect: Dialect, form: str) -> Non
     assert ids_in(sent(dialect, messages)) == (calls, results)
 
 
+ODD_NAMES = [
+    "web.search", "web search", "web/search", "functions.shell:0", "x" * 65, "x" * 66, "検索", "検索する", "\ud83c", ".", "..",
+    "a\n", " ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+def test_names_no_vendor_takes_are_mapped_and_stay_different(dialect: Dialect) -> None:
+    history: list[Message] = [user_message("go")]
+    good = ["add", "x" * 64, "A-b_9"]
+    for i, name in enumerate([*ODD_NAMES, *good]):
+        history += [said(ToolCall(id=f"c{i}", name=name, arguments={})), tool_result(f"c{i}", "1")]
+    kept = [c.name for m in history for c in calls_of(m)]
+    tools = [ToolDef(n, "", {}) for n in ODD_NAMES]
+    body = sent(dialect, history, tools=tools)
+    if "tool_calls" in str(body):
+        names = [c["function"]["name"] for m in body["messages"] for c in m.get("tool_calls", ())]
+        offered = [t["function"]["name"] for t in body["tools"]]
+    else:
+        names = [b["name"] for m in body["messages"] for b in m["content"] if b["type"] == "tool_use"]
+        offered = [t["name"] for t in body["tools"]]
+    assert all(NAME.fullmatch(n) for n in names)
+    assert len(set(names)) == len(kept)
+    assert names[-3:] == good and names[:-3] == offered and names[0].startswith("web_search_")
+    assert [c.name for m in history for c in calls_of(m)] == kept == ODD_NAMES + good
+
+
 def ids_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:
     calls: list[str] = []
     results: list[str] = []
@@ -298,7 +326,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
             out.append(UserMessage([*content]))
             continue
         calls = [
-            ToolCall(id=draw(ids), name=draw(st.sampled_from(["add", "\ud83c"])), arguments=draw(values | st.none()),
+            ToolCall(id=draw(ids), name=draw(st.sampled_from(["add", "\ud83c", "web.search", "検索", "x" * 65, " "])), arguments=draw(values | st.none()),
                      arguments_raw=draw(st.sampled_from([None, "", '{"a": 1}', '{"a'])))
             for _ in range(draw(st.integers(0, 3)))
         ]  # fmt: skip
@@ -328,6 +356,7 @@ def check_anthropic(body: dict[str, Any]) -> None:
         assert message["content"]
         kinds = [b["type"] for b in message["content"]]
         calls = [b["id"] for b in message["content"] if b["type"] == "tool_use"]
+        assert all(NAME.fullmatch(b["name"]) for b in message["content"] if b["type"] == "tool_use")
         if message["role"] == "assistant":
             assert kinds[len(kinds) - len(calls) :] == ["tool_use"] * len(calls)
             assert kinds[-1] not in ("thinking", "redacted_thinking")
@@ -354,6 +383,7 @@ def check_chat(body: dict[str, Any]) -> None:
         used += waiting
         assert message["content"] or message.get("tool_calls")
         for c in message.get("tool_calls", ()):
+            assert NAME.fullmatch(c["function"]["name"])
             assert isinstance(json.loads(c["function"]["arguments"]), dict)
     assert not waiting and len(set(used)) == len(used)
 

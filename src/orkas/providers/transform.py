@@ -15,7 +15,9 @@ from typing import Any
 
 from orkas.infra.messages import AssistantMessage, Block, Image, Opaque, Text, Thinking, ToolCall, well_formed
 
-__all__ = ["EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "endpoint", "image_base64", "image_note", "schema"]
+__all__ = [
+    "EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "endpoint", "image_base64", "image_note", "schema", "wire_name",
+]  # fmt: skip
 
 EMPTY = "(empty)"
 """Stands for a message of the user without content: no vendor takes an empty text."""
@@ -76,6 +78,24 @@ class Ids:
             number, digit = divmod(number, 62)
             out += _ALPHABET[digit]
         return out
+
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def wire_name(name: str) -> str:
+    """The name of a tool as every vendor takes it: as it is where valid, else readable in part, with a hash.
+
+    Models call tools that do not exist, by names no vendor takes back; one such name in a history would have every
+    later request refused. Different names stay different, and the same name is always the same on the wire.
+    """
+    if _NAME.fullmatch(name):
+        return name
+    if not name:
+        return "unknown"
+    mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:55].strip("_-") or "tool"
+    return f"{stem}_{mark}"
 
 
 def assistant_blocks(message: AssistantMessage, *, model: str, api: str) -> list[Block]:
