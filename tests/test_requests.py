@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orkas.infra.errors import ProviderError
+from orkas.infra.errors import ProviderError, SessionUnreadable, StorageError
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -146,6 +146,50 @@ def test_images_from_a_file_and_images_that_cannot_be_sent() -> None:
         assert "cannot be read" in text and "format" in text and "empty" in text
     (blind,) = sent(chat(), [user_message("see", images[:1])], "gpt-4", media=media)["messages"]
     assert "cannot see images" in blind["content"]
+
+
+class Files:
+    """A keeper of files that fails in its own way."""
+
+    def __init__(self, outcome: Any) -> None:
+        self._outcome = outcome
+
+    def __call__(self, _file: str) -> Any:
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return self._outcome
+
+
+@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+@pytest.mark.parametrize(
+    "outcome",
+    [StorageError("gone"), SessionUnreadable("gone"), OSError(5, "io"), RuntimeError("closed"), None, "text", b""],
+    ids=repr,
+)
+def test_a_picture_that_cannot_be_had_never_fails_the_request(outcome: Any, dialect: Dialect) -> None:
+    message = user_message("see", [Image(media_type="image/png", file="a.png")])
+    body = sent(dialect, [message], GPT, media=Files(outcome))
+    assert "an image (image/png) stood here" in json.dumps(body["messages"])
+    assert "see" in json.dumps(body["messages"])
+
+
+@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+@pytest.mark.parametrize(
+    ("data", "wire"),
+    [
+        (PNG, PNG), (f"data:image/png;base64,{PNG}", PNG), (f"DATA:image/png;name=a.png;base64,{PNG}\n", PNG),
+        (PNG[:4] + "\r\n" + PNG[4:], PNG), ("not base64!", ""), ("data:image/png,abc", ""), ("iVBORw0KGgo", ""),
+        ("é" * 4, ""), ("\ud83c", ""), ("data:image/png;base64,", ""), ("====", ""), ("https://h/a.png", ""),
+    ],
+)  # fmt: skip
+def test_picture_data_is_base64_or_a_note(data: str, wire: str, dialect: Dialect) -> None:
+    body = sent(dialect, [user_message("see", [Image(media_type="image/png", data=data)])], GPT)
+    picture = body["messages"][0]["content"]
+    if wire:
+        url = f"data:image/png;base64,{wire}"
+        assert picture[0].get("image_url") == {"url": url} or picture[0]["source"]["data"] == wire
+    else:
+        assert "stood here" in json.dumps(picture) and '"type": "image' not in json.dumps(picture)
 
 
 @pytest.mark.parametrize("vendor", [v for v, row in table().items() if row.dialect == "openai_chat"])

@@ -131,14 +131,32 @@ def image_base64(image: Image, media: Callable[[str], bytes] | None, *, allowed:
     if image.media_type not in _IMAGES:
         return "", "the format is not accepted"
     if image.data is not None:
-        return (image.data, "") if image.data else ("", "it is empty")
+        return _checked(image.data)
     if image.file is None or media is None:
         return "", "its file is not at hand"
     try:
-        data = media(image.file)
-    except (OSError, ValueError, KeyError) as error:
+        encoded = base64.b64encode(media(image.file)).decode()
+    except Exception as error:  # noqa: BLE001  # whoever keeps the files: a lost picture must not cost the conversation
         return "", f"its file cannot be read ({type(error).__name__})"
-    return (base64.b64encode(data).decode(), "") if data else ("", "it is empty")
+    return (encoded, "") if encoded else ("", "it is empty")
+
+
+_DATA_URL = re.compile(r"\s*data:[^,]{0,200};base64,", re.IGNORECASE)
+
+
+def _checked(data: str) -> tuple[str, str]:
+    """Base64 that a vendor will take, out of a data URL and of lines where it stands in such; or why there is none."""
+    if not data.isascii():
+        return "", "its data is no base64"
+    if found := _DATA_URL.match(data):
+        data = data[found.end() :]
+    if any(c in data for c in " \r\n\t"):
+        data = "".join(data.split())
+    try:
+        pixels = base64.b64decode(data, validate=True)
+    except ValueError:
+        return "", "its data is no base64"
+    return (data, "") if pixels else ("", "it is empty")
 
 
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:
