@@ -136,7 +136,7 @@ def image_base64(image: Image, media: Callable[[str], bytes] | None, *, allowed:
         return "", "its file is not at hand"
     try:
         encoded = base64.b64encode(media(image.file)).decode()
-    except Exception as error:  # noqa: BLE001  # whoever keeps the files: a lost picture must not cost the conversation
+    except Exception as error:  # noqa: BLE001 - whoever keeps the files: a lost picture must not cost the conversation
         return "", f"its file cannot be read ({type(error).__name__})"
     return (encoded, "") if encoded else ("", "it is empty")
 
