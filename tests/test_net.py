@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import subprocess
 import sys
 import zlib
@@ -274,12 +275,15 @@ async def test_a_tool_whose_name_no_vendor_takes_is_called_by_its_own_name() -> 
         body = {"choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": "tool_calls"}]}
         writer.write(HEAD + chunk(b"data: " + json.dumps(body).encode() + b"\n\n") + chunk(END) + b"0\r\n\r\n")
 
-    async with Server(answer).running() as url:
+    server = Server(answer)
+    async with server.running() as url:
         asked = provider(url)
         names = ["web.search", "add", "検索"]
         tools = [ToolDef(n, "", {}) for n in names]
         message = await asked.complete(CompletionParams(model="m", messages=[user_message("hi")], tools=tools))
         assert [c.name for c in calls_of(message)] == names
+        body = json.loads(server.requests[0].partition(b"\r\n\r\n")[2])
+        assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", t["function"]["name"]) for t in body["tools"])
         await asked.aclose()
 
 
