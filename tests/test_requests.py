@@ -233,8 +233,8 @@ def test_foreign_ids_fit_the_target(id: str, dialect: Dialect, form: str) -> Non
 
 
 ODD_NAMES = [
-    "web.search", "web search", "web/search", "functions.shell:0", "x" * 65, "x" * 66, "検索", "検索する", "\ud83c", ".", "..",
-    "a\n", " ",
+    "web.search", "web search", "web/search", "functions.shell:0", "x" * 65, "x" * 66, "検索", "検索する", "\ud83c",
+    ".", "..", "a\n", " ",
 ]  # fmt: skip
 
 
@@ -359,6 +359,8 @@ opaque = st.just(
 )
 ids = st.sampled_from(["call_1", "call_2", "x" * 80, "fn:0", "", "toolu_1", "\ud83c"])
 
+names = st.sampled_from(["add", "\ud83c", "web.search", "検索", "x" * 65, " "])
+
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Message]:
@@ -370,7 +372,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
             out.append(UserMessage([*content]))
             continue
         calls = [
-            ToolCall(id=draw(ids), name=draw(st.sampled_from(["add", "\ud83c", "web.search", "検索", "x" * 65, " "])), arguments=draw(values | st.none()),
+            ToolCall(id=draw(ids), name=draw(names), arguments=draw(values | st.none()),
                      arguments_raw=draw(st.sampled_from([None, "", '{"a": 1}', '{"a'])))
             for _ in range(draw(st.integers(0, 3)))
         ]  # fmt: skip
@@ -754,7 +756,8 @@ def calls_in(dialect: Dialect, body: bytes) -> list[tuple[Any, str | None]]:
 
 
 LOST = [
-    b'{"choices":[{"index":0,"delta":{"content":"ever', b'{"type":"content_block_delta","index":0,"delta', b"{", b'{"a"',
+    b'{"choices":[{"index":0,"delta":{"content":"ever', b'{"type":"content_block_delta","index":0,"delta', b"{",
+    b'{"a"',
     b'index":0,"delta":{"content":"x"}}]}', b"{}}", b'{"a": 1}{"a": 2}', b'[{"a": 1', b'{"a":"\xff', b"{'error': 1}",
     b'{"a": 1},{"a": 2}',
 ]  # fmt: skip
@@ -779,7 +782,9 @@ def test_two_halves_of_an_event_are_not_made_one() -> None:
     broke_off(anthropic(), START + line(b'{"type":"ping"') + line(b'"x":1}') + reason("end_turn") + END)
 
 
-@pytest.mark.parametrize("alive", [b"", b"ping", b"[KEEPALIVE]", b'"keep-alive"', b"null", b"1", b"{}", b'{"type":"keepalive"}'])
+@pytest.mark.parametrize(
+    "alive", [b"", b"ping", b"[KEEPALIVE]", b'"keep-alive"', b"null", b"1", b"{}", b'{"type":"keepalive"}']
+)
 def test_what_only_keeps_a_connection_alive_is_passed_over(alive: bytes) -> None:
     assert calls_in(chat(), line(alive) + chat_call('{"a":', None) + line(alive) + chat_call(" 1}") + DONE) == [
         ({"a": 1}, '{"a": 1}')
@@ -804,8 +809,9 @@ def test_a_chat_call_runs_only_when_the_finish_reason_came(arguments: Any) -> No
 
 
 def test_an_end_marker_alone_is_no_answer() -> None:
-    for body in (DONE, b": hi\n\n" + DONE, line({"choices": [], "usage": {"prompt_tokens": 1}}) + DONE, chunk(role="a") + DONE):
-        broke_off(chat(), body)
+    usage = line({"choices": [], "usage": {"prompt_tokens": 1}})
+    for before in (b"", b": hi\n\n", usage, chunk(role="assistant")):
+        broke_off(chat(), before + DONE)
     broke_off(chat(), chunk(reasoning="hm") + DONE)
     for body in (END, START + END, START + reason(None) + END):
         broke_off(anthropic(), body)
@@ -845,13 +851,12 @@ def test_a_call_cut_by_the_end_of_the_window_does_not_run() -> None:
 
 def test_a_call_with_damaged_characters_does_not_run_and_text_is_shown() -> None:
     good, broken = json.dumps('{"a": "\ufffd"}', ensure_ascii=False).encode(), b'"{\\"a\\": \\"\xc3(\\"}"'
-    chat_body = b'{"choices":[{"index":0,"%b":{"content":"a%b","tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":%b}}]},"finish_reason":"tool_calls"}]}'
+    calls = b'[{"index":0,"id":"c","function":{"name":"f","arguments":%b}}]'
+    chat_body = b'{"choices":[{"index":0,"%b":{"content":"a","tool_calls":' + calls + b'},"finish_reason":"stop"}]}'
     whole = b'{"content":[{"type":"tool_use","id":"t","name":"f","input":{"a":"%b"}}],"stop_reason":"tool_use"}'
     piece = b'{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":%b}}'
     for arguments, runs in ((good, True), (broken, False)):
-        for body in (
-            line(chat_body % (b"delta", b"", arguments)) + DONE, chat_body % (b"message", b"", arguments)
-        ):  # fmt: skip
+        for body in (line(chat_body % (b"delta", arguments)) + DONE, chat_body % (b"message", arguments)):
             ((given, raw),) = calls_in(chat(), body)
             assert (given is not None) is runs and raw and "\ufffd" in raw
         body = START + USE + line(piece % arguments) + STOPPED + reason("tool_use") + END
@@ -885,7 +890,8 @@ def test_one_call_that_is_not_in_a_list() -> None:
 
 @pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
 def test_an_empty_body_and_half_a_json_body_broke_off(dialect: Dialect) -> None:
-    whole = json.dumps({"choices": [{"index": 0, "message": {"content": "who"}}], "content": [{"type": "text", "text": "w"}]})
+    said = {"choices": [{"index": 0, "message": {"content": "who"}}], "content": [{"type": "text", "text": "w"}]}
+    whole = json.dumps(said)
     assert isinstance(heard(dialect, whole.encode())[1], AssistantMessage)
     for body in (b"", b"\n\n \r\n", b"\xef\xbb\xbf", *(whole[:n].encode() for n in range(1, len(whole)))):
         broke_off(dialect, body)

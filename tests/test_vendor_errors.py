@@ -122,8 +122,11 @@ def test_an_unknown_model_is_told_by_the_words(words: str, status: int) -> None:
 
 @pytest.mark.parametrize(
     ("error", "end"),
-    [({}, "why"), (True, "why"), ({"message": ""}, "why"), ({"code": 500}, "why (500)"), ({"type": "oops"}, "why (oops)")],
-)
+    [
+        ({}, "why"), (True, "why"), ({"message": ""}, "why"), ({"code": 500}, "why (500)"),
+        ({"type": "oops"}, "why (oops)"),
+    ],
+)  # fmt: skip
 def test_an_error_without_a_message_gets_a_plain_sentence(error: object, end: str) -> None:
     body = json.dumps({"error": error})
     assert str(classify("v", 200, {}, body)) == f"v reported an error without saying {end}"
