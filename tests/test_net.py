@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import subprocess
 import sys
 import zlib
@@ -15,9 +16,9 @@ import pytest
 
 from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import ProviderError, UsageError
-from orkas.infra.messages import text_of, user_message
+from orkas.infra.messages import calls_of, text_of, user_message
 from orkas.infra.net import Http, Limits
-from orkas.providers.base import CompletionParams, LLMProvider
+from orkas.providers.base import CompletionParams, LLMProvider, ToolDef
 from orkas.providers.http import HttpProvider
 from orkas.providers.openai_chat import OpenAIChat
 from orkas.providers.registry import resolve
@@ -188,7 +189,7 @@ async def test_a_slow_caller_is_no_timeout() -> None:
 def test_a_program_that_never_closes_its_provider_ends_without_a_word() -> None:
     code = """
 import asyncio
-from orkas.infra.messages import text_of, user_message
+from orkas.infra.messages import calls_of, text_of, user_message
 from orkas.providers.base import CompletionParams
 from orkas.providers.registry import resolve
 
@@ -261,6 +262,28 @@ async def test_blank_lines_before_a_whole_json_reply() -> None:
     async with Server(answer).running() as url:
         asked = provider(url)
         assert await ask(asked) == "whole"
+        await asked.aclose()
+
+
+async def test_a_tool_whose_name_no_vendor_takes_is_called_by_its_own_name() -> None:
+    async def answer(request: bytes, _r: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = json.loads(request.partition(b"\r\n\r\n")[2])
+        calls = [
+            {"index": i, "id": f"c{i}", "function": {"name": t["function"]["name"], "arguments": "{}"}}
+            for i, t in enumerate(asked["tools"])
+        ]
+        body = {"choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": "tool_calls"}]}
+        writer.write(HEAD + chunk(b"data: " + json.dumps(body).encode() + b"\n\n") + chunk(END) + b"0\r\n\r\n")
+
+    server = Server(answer)
+    async with server.running() as url:
+        asked = provider(url)
+        names = ["web.search", "add", "検索"]
+        tools = [ToolDef(n, "", {}) for n in names]
+        message = await asked.complete(CompletionParams(model="m", messages=[user_message("hi")], tools=tools))
+        assert [c.name for c in calls_of(message)] == names
+        body = json.loads(server.requests[0].partition(b"\r\n\r\n")[2])
+        assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", t["function"]["name"]) for t in body["tools"])
         await asked.aclose()
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orkas.infra.errors import ProviderError
+from orkas.infra.errors import ProviderError, SessionUnreadable, StorageError
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -40,6 +40,7 @@ from orkas.providers.vendors import table
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 PNG = "iVBORw0KGgo="
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ADD = ToolDef("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-4o"
 
@@ -147,6 +148,50 @@ def test_images_from_a_file_and_images_that_cannot_be_sent() -> None:
     assert "cannot see images" in blind["content"]
 
 
+class Files:
+    """A keeper of files that fails in its own way."""
+
+    def __init__(self, outcome: Any) -> None:
+        self._outcome = outcome
+
+    def __call__(self, _file: str) -> Any:
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return self._outcome
+
+
+@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+@pytest.mark.parametrize(
+    "outcome",
+    [StorageError("gone"), SessionUnreadable("gone"), OSError(5, "io"), RuntimeError("closed"), None, "text", b""],
+    ids=repr,
+)
+def test_a_picture_that_cannot_be_had_never_fails_the_request(outcome: Any, dialect: Dialect) -> None:
+    message = user_message("see", [Image(media_type="image/png", file="a.png")])
+    body = sent(dialect, [message], GPT, media=Files(outcome))
+    assert "an image (image/png) stood here" in json.dumps(body["messages"])
+    assert "see" in json.dumps(body["messages"])
+
+
+@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+@pytest.mark.parametrize(
+    ("data", "wire"),
+    [
+        (PNG, PNG), (f"data:image/png;base64,{PNG}", PNG), (f"DATA:image/png;name=a.png;base64,{PNG}\n", PNG),
+        (PNG[:4] + "\r\n" + PNG[4:], PNG), ("not base64!", ""), ("data:image/png,abc", ""), ("iVBORw0KGgo", ""),
+        ("é" * 4, ""), ("\ud83c", ""), ("data:image/png;base64,", ""), ("====", ""), ("https://h/a.png", ""),
+    ],
+)  # fmt: skip
+def test_picture_data_is_base64_or_a_note(data: str, wire: str, dialect: Dialect) -> None:
+    body = sent(dialect, [user_message("see", [Image(media_type="image/png", data=data)])], GPT)
+    picture = body["messages"][0]["content"]
+    if wire:
+        url = f"data:image/png;base64,{wire}"
+        assert picture[0].get("image_url") == {"url": url} or picture[0]["source"]["data"] == wire
+    else:
+        assert "stood here" in json.dumps(picture) and '"type": "image' not in json.dumps(picture)
+
+
 @pytest.mark.parametrize("vendor", [v for v, row in table().items() if row.dialect == "openai_chat"])
 def test_every_row_makes_a_request(vendor: str) -> None:
     messages: list[Message] = [user_message("hi"), said(call("x", a=1)), tool_result("x", "2"), user_message("go")]
@@ -185,6 +230,33 @@ def test_foreign_ids_fit_the_target(id: str, dialect: Dialect, form: str) -> Non
     assert len(set(calls)) == 2
     assert all(re.fullmatch(form, i) for i in calls)
     assert ids_in(sent(dialect, messages)) == (calls, results)
+
+
+ODD_NAMES = [
+    "web.search", "web search", "web/search", "functions.shell:0", "x" * 65, "x" * 66, "検索", "検索する", "\ud83c",
+    ".", "..", "a\n", " ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+def test_names_no_vendor_takes_are_mapped_and_stay_different(dialect: Dialect) -> None:
+    history: list[Message] = [user_message("go")]
+    good = ["add", "x" * 64, "A-b_9"]
+    for i, name in enumerate([*ODD_NAMES, *good]):
+        history += [said(ToolCall(id=f"c{i}", name=name, arguments={})), tool_result(f"c{i}", "1")]
+    kept = [c.name for m in history for c in calls_of(m)]
+    tools = [ToolDef(n, "", {}) for n in ODD_NAMES]
+    body = sent(dialect, history, tools=tools)
+    if "tool_calls" in str(body):
+        names = [c["function"]["name"] for m in body["messages"] for c in m.get("tool_calls", ())]
+        offered = [t["function"]["name"] for t in body["tools"]]
+    else:
+        names = [b["name"] for m in body["messages"] for b in m["content"] if b["type"] == "tool_use"]
+        offered = [t["name"] for t in body["tools"]]
+    assert all(NAME.fullmatch(n) for n in names)
+    assert len(set(names)) == len(kept)
+    assert names[-3:] == good and names[:-3] == offered and names[0].startswith("web_search_")
+    assert [c.name for m in history for c in calls_of(m)] == kept == ODD_NAMES + good
 
 
 def ids_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -287,6 +359,8 @@ opaque = st.just(
 )
 ids = st.sampled_from(["call_1", "call_2", "x" * 80, "fn:0", "", "toolu_1", "\ud83c"])
 
+names = st.sampled_from(["add", "\ud83c", "web.search", "検索", "x" * 65, " "])
+
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Message]:
@@ -298,7 +372,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
             out.append(UserMessage([*content]))
             continue
         calls = [
-            ToolCall(id=draw(ids), name=draw(st.sampled_from(["add", "\ud83c"])), arguments=draw(values | st.none()),
+            ToolCall(id=draw(ids), name=draw(names), arguments=draw(values | st.none()),
                      arguments_raw=draw(st.sampled_from([None, "", '{"a": 1}', '{"a'])))
             for _ in range(draw(st.integers(0, 3)))
         ]  # fmt: skip
@@ -328,6 +402,7 @@ def check_anthropic(body: dict[str, Any]) -> None:
         assert message["content"]
         kinds = [b["type"] for b in message["content"]]
         calls = [b["id"] for b in message["content"] if b["type"] == "tool_use"]
+        assert all(NAME.fullmatch(b["name"]) for b in message["content"] if b["type"] == "tool_use")
         if message["role"] == "assistant":
             assert kinds[len(kinds) - len(calls) :] == ["tool_use"] * len(calls)
             assert kinds[-1] not in ("thinking", "redacted_thinking")
@@ -354,6 +429,7 @@ def check_chat(body: dict[str, Any]) -> None:
         used += waiting
         assert message["content"] or message.get("tool_calls")
         for c in message.get("tool_calls", ()):
+            assert NAME.fullmatch(c["function"]["name"])
             assert isinstance(json.loads(c["function"]["arguments"]), dict)
     assert not waiting and len(set(used)) == len(used)
 
@@ -611,3 +687,223 @@ def test_an_empty_finish_reason_is_no_end() -> None:
     with pytest.raises(ProviderError) as caught:
         reader.close()
     assert caught.value.class_ == "connection"
+
+
+# ------------------------------------------------------------------ replies that are not all there
+
+
+def line(value: Any) -> bytes:
+    return b"data: " + (value if isinstance(value, bytes) else json.dumps(value).encode()) + b"\n\n"
+
+
+def chat_call(arguments: Any, finish: str | None = "tool_calls", **more: Any) -> bytes:
+    """A streamed call to ``add`` and what ends it."""
+    calls = [{"index": 0, "id": "c", "function": {"name": "add", "arguments": arguments}}]
+    choice = {"index": 0, "delta": {"tool_calls": calls}, "finish_reason": finish, **more}
+    return line({"choices": [choice]})
+
+
+DONE = b"data: [DONE]\n\n"
+START = line({"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 1}}})
+STOPPED, END = line({"type": "content_block_stop", "index": 0}), line({"type": "message_stop"})
+
+
+def begin(kind: str, **fields: Any) -> bytes:
+    return line({"type": "content_block_start", "index": 0, "content_block": {"type": kind, **fields}})
+
+
+def delta(kind: str, **fields: Any) -> bytes:
+    return line({"type": "content_block_delta", "index": 0, "delta": {"type": kind, **fields}})
+
+
+def reason(stop: str | None) -> bytes:
+    return line({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 1}})
+
+
+USE = begin("tool_use", id="t", name="add", input={})
+ARGS = delta("input_json_delta", partial_json='{"a": 1}')
+
+
+def heard(dialect: Dialect, body: bytes, size: int = 10_000) -> tuple[str, AssistantMessage | ProviderError]:
+    """The text that was told and how the reply ended."""
+    reader = dialect.reader(model="v/m")
+    parts = [p for i in range(0, len(body), size) for p in reader.feed(body[i : i + size])] + reader.feed(b"")
+    told = "".join(p.text for p in parts if isinstance(p, TextPart))
+    assert all(c.arguments is None for c in calls_of(reader.partial()))
+    try:
+        message = reader.close()
+    except ProviderError as error:
+        return told, error
+    assert text_of(message) == told
+    return told, message
+
+
+def broke_off(dialect: Dialect, body: bytes, told: str = "") -> None:
+    for size in (1, 11, 10_000):
+        said, error = heard(dialect, body, size)
+        assert isinstance(error, ProviderError) and error.class_ == "connection", (error, body)
+        assert said == told
+
+
+def calls_in(dialect: Dialect, body: bytes) -> list[tuple[Any, str | None]]:
+    said = {}
+    for size in (1, 11, 10_000):
+        _, message = heard(dialect, body, size)
+        assert isinstance(message, AssistantMessage), message
+        said[size] = [(c.arguments, c.arguments_raw) for c in calls_of(message)]
+    assert said[1] == said[11] == said[10_000]
+    return said[1]
+
+
+LOST = [
+    b'{"choices":[{"index":0,"delta":{"content":"ever', b'{"type":"content_block_delta","index":0,"delta', b"{",
+    b'{"a"',
+    b'index":0,"delta":{"content":"x"}}]}', b"{}}", b'{"a": 1}{"a": 2}', b'[{"a": 1', b'{"a":"\xff', b"{'error': 1}",
+    b'{"a": 1},{"a": 2}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lost", LOST, ids=repr)
+def test_a_damaged_event_ends_the_reply(lost: bytes) -> None:
+    text = chunk(content="do not ")
+    last = line({"choices": [{"index": 0, "delta": {"content": " run it"}, "finish_reason": "stop"}]}) + DONE
+    broke_off(chat(), text + line(lost) + last, "do not ")
+    broke_off(chat(), chat_call('{"a": 1', None) + line(lost) + chat_call("}") + DONE)
+    close = STOPPED + reason("end_turn") + END
+    body = START + begin("text", text="") + delta("text_delta", text="do not ") + line(lost)
+    broke_off(anthropic(), body + delta("text_delta", text="run it") + close, "do not ")
+    broke_off(anthropic(), START + USE + line(lost) + ARGS + STOPPED + reason("tool_use") + END)
+
+
+def test_two_halves_of_an_event_are_not_made_one() -> None:
+    """They would parse together, with a comma between them, when they come in the same read."""
+    halves = line(b'{"choices":[{"index":0,"delta":{"content":"a"}') + line(b'"finish_reason":"stop"}]}')
+    broke_off(chat(), halves + DONE)
+    broke_off(anthropic(), START + line(b'{"type":"ping"') + line(b'"x":1}') + reason("end_turn") + END)
+
+
+@pytest.mark.parametrize(
+    "alive", [b"", b"ping", b"[KEEPALIVE]", b'"keep-alive"', b"null", b"1", b"{}", b'{"type":"keepalive"}']
+)
+def test_what_only_keeps_a_connection_alive_is_passed_over(alive: bytes) -> None:
+    assert calls_in(chat(), line(alive) + chat_call('{"a":', None) + line(alive) + chat_call(" 1}") + DONE) == [
+        ({"a": 1}, '{"a": 1}')
+    ]
+    body = START + line(alive) + USE + line(alive) + ARGS + b": comment\n\n" + STOPPED + reason("tool_use") + END
+    assert calls_in(anthropic(), body) == [({"a": 1}, '{"a": 1}')]
+
+
+def test_a_torn_end_after_the_finish_reason_loses_nothing() -> None:
+    assert calls_in(chat(), chat_call('{"a": 1}') + b'data: {"choices":[],"usa') == [({"a": 1}, '{"a": 1}')]
+
+
+@pytest.mark.parametrize("arguments", ['{"a": 1}', "{}", "", None, {"a": 1}])
+def test_a_chat_call_runs_only_when_the_finish_reason_came(arguments: Any) -> None:
+    broke_off(chat(), chat_call(arguments, None) + DONE)
+    broke_off(chat(), chunk(content="I call it") + chat_call(arguments, None) + DONE, "I call it")
+    ((given, _),) = calls_in(chat(), chat_call(arguments) + DONE)
+    assert given == (arguments if isinstance(arguments, dict) else json.loads(arguments or "{}"))
+    # a server that gives its reasons as empty texts has said all it will say
+    assert calls_in(chat(), chat_call(arguments, "") + DONE)[0][0] == given
+    broke_off(chat(), chat_call(arguments, ""))
+
+
+def test_an_end_marker_alone_is_no_answer() -> None:
+    usage = line({"choices": [], "usage": {"prompt_tokens": 1}})
+    for before in (b"", b": hi\n\n", usage, chunk(role="assistant")):
+        broke_off(chat(), before + DONE)
+    broke_off(chat(), chunk(reasoning="hm") + DONE)
+    for body in (END, START + END, START + reason(None) + END):
+        broke_off(anthropic(), body)
+    for dialect, body in (
+        (chat(), chunk(content="a") + DONE),
+        (anthropic(), START + begin("text", text="a") + STOPPED + END),
+    ):
+        told, message = heard(dialect, body)
+        assert told == "a" and isinstance(message, AssistantMessage) and message.stop_reason == "stop"
+
+
+def test_an_anthropic_call_runs_only_when_its_block_and_the_reply_were_ended() -> None:
+    for pieces in (b"", ARGS, delta("input_json_delta", partial_json="")):
+        broke_off(anthropic(), START + USE + pieces + STOPPED + END)
+        broke_off(anthropic(), START + USE + pieces + STOPPED + reason(None) + END)
+        ((given, raw),) = calls_in(anthropic(), START + USE + pieces + reason("tool_use") + END)
+        assert given is None and raw == ('{"a": 1}' if pieces == ARGS else "")
+        ((given, _),) = calls_in(anthropic(), START + USE + pieces + STOPPED + reason("tool_use") + END)
+        assert given == ({"a": 1} if pieces == ARGS else {})
+    ready = begin("tool_use", id="t", name="add", input={"a": 1})
+    assert calls_in(anthropic(), START + ready + reason("tool_use") + END) == [(None, '{"a":1}')]
+
+
+@pytest.mark.parametrize("stop", ["content_filter", "refusal"])
+def test_calls_of_a_reply_that_was_stopped_for_what_it_says_do_not_run(stop: str) -> None:
+    assert calls_in(chat(), chat_call('{"a": 1}', stop) + DONE) == [(None, '{"a": 1}')]
+    if stop == "refusal":
+        body = START + USE + ARGS + STOPPED + reason(stop) + END
+        assert calls_in(anthropic(), body) == [(None, '{"a": 1}')]
+
+
+def test_a_call_cut_by_the_end_of_the_window_does_not_run() -> None:
+    stop = "model_context_window_exceeded"
+    assert calls_in(chat(), chat_call('{"a": 1}', stop) + DONE) == [(None, '{"a": 1}')]
+    assert calls_in(anthropic(), START + USE + ARGS + STOPPED + reason(stop) + END) == [(None, '{"a": 1}')]
+
+
+def test_a_call_with_damaged_characters_does_not_run_and_text_is_shown() -> None:
+    good, broken = json.dumps('{"a": "\ufffd"}', ensure_ascii=False).encode(), b'"{\\"a\\": \\"\xc3(\\"}"'
+    calls = b'[{"index":0,"id":"c","function":{"name":"f","arguments":%b}}]'
+    chat_body = b'{"choices":[{"index":0,"%b":{"content":"a","tool_calls":' + calls + b'},"finish_reason":"stop"}]}'
+    whole = b'{"content":[{"type":"tool_use","id":"t","name":"f","input":{"a":"%b"}}],"stop_reason":"tool_use"}'
+    piece = b'{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":%b}}'
+    for arguments, runs in ((good, True), (broken, False)):
+        for body in (line(chat_body % (b"delta", arguments)) + DONE, chat_body % (b"message", arguments)):
+            ((given, raw),) = calls_in(chat(), body)
+            assert (given is not None) is runs and raw and "\ufffd" in raw
+        body = START + USE + line(piece % arguments) + STOPPED + reason("tool_use") + END
+        ((given, raw),) = calls_in(anthropic(), body)
+        assert (given is not None) is runs and raw and "\ufffd" in raw
+    assert calls_in(anthropic(), whole % b"\xef\xbf\xbd")[0][0] == {"a": "\ufffd"}
+    assert calls_in(anthropic(), whole % b"\xc3(")[0] == (None, '{"a":"\ufffd("}')
+    told, _ = heard(chat(), line(b'{"choices":[{"index":0,"delta":{"content":"a\xc3("},"finish_reason":"stop"}]}'))
+    assert told == "a\ufffd("
+
+
+def test_a_delta_of_another_kind_is_not_taken_for_the_blocks_own() -> None:
+    close = STOPPED + reason("end_turn") + END
+    wrong = delta("thinking_delta", thinking="h") + delta("signature_delta", signature="s")
+    body = START + begin("text", text="") + ARGS + delta("text_delta", text="a") + ARGS + wrong + close
+    told, message = heard(anthropic(), body)
+    assert told == "a" and isinstance(message, AssistantMessage) and message.content == [Text(text="a")]
+    body = START + USE + delta("text_delta", text='{"a"') + ARGS + delta("text_delta", text="}") + STOPPED
+    assert calls_in(anthropic(), body + reason("tool_use") + END) == [({"a": 1}, '{"a": 1}')]
+    body = START + line({"type": "content_block_start", "index": 0}) + delta("text_delta", text="a") + close
+    assert heard(anthropic(), body)[0] == "a"
+
+
+def test_one_call_that_is_not_in_a_list() -> None:
+    one = {"id": "c", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+    streamed = {"choices": [{"index": 0, "delta": {"tool_calls": one}, "finish_reason": "tool_calls"}]}
+    whole = {"choices": [{"index": 0, "message": {"tool_calls": one}, "finish_reason": "tool_calls"}]}
+    assert calls_in(chat(), line(streamed) + DONE) == [({"a": 1}, '{"a": 1}')]
+    assert calls_in(chat(), json.dumps(whole).encode()) == [({"a": 1}, '{"a": 1}')]
+
+
+@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+def test_an_empty_body_and_half_a_json_body_broke_off(dialect: Dialect) -> None:
+    said = {"choices": [{"index": 0, "message": {"content": "who"}}], "content": [{"type": "text", "text": "w"}]}
+    whole = json.dumps(said)
+    assert isinstance(heard(dialect, whole.encode())[1], AssistantMessage)
+    for body in (b"", b"\n\n \r\n", b"\xef\xbb\xbf", *(whole[:n].encode() for n in range(1, len(whole)))):
+        broke_off(dialect, body)
+
+
+@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+def test_an_error_as_the_whole_body_has_a_class_and_a_sentence(dialect: Dialect) -> None:
+    for body, class_, words in (
+        (b'{"error":"model not found"}', "not_found", "model not found"),
+        (b'{"error":{}}', "server", "reported an error without saying why"),
+        (b'{"error":{"type":"overloaded_error"}}', "overloaded", "(overloaded_error)"),
+    ):
+        _, error = heard(dialect, body)
+        assert isinstance(error, ProviderError)
+        assert error.class_ == class_ and words in str(error) and "{" not in str(error)

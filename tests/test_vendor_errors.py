@@ -110,6 +110,29 @@ def test_any_body_has_a_class_and_a_sentence(body: bytes, status: int) -> None:
     assert error.class_
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["model not found", "The model `gpt-4.1` does not exist", "model 'llama3.2:3b' not found, try pulling it first"],
+)
+@pytest.mark.parametrize("status", [200, 400])
+def test_an_unknown_model_is_told_by_the_words(words: str, status: int) -> None:
+    for body in ({"error": words}, {"error": {"message": words}}):
+        assert classify("v", status, {}, json.dumps(body)).class_ == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("error", "end"),
+    [
+        ({}, "why"), (True, "why"), ({"message": ""}, "why"), ({"code": 500}, "why (500)"),
+        ({"type": "oops"}, "why (oops)"),
+    ],
+)  # fmt: skip
+def test_an_error_without_a_message_gets_a_plain_sentence(error: object, end: str) -> None:
+    body = json.dumps({"error": error})
+    assert str(classify("v", 200, {}, body)) == f"v reported an error without saying {end}"
+    assert classify("v", 500, {}, body).message == f"v answered HTTP 500 without saying {end}"
+
+
 def test_a_web_page_is_reduced_to_its_words() -> None:
     page = b"<html><head><style>p {color: red}</style></head><body><h1>502 Bad Gateway</h1>" + b"<p>x</p>" * 9_000
     text = str(classify("v", 502, {"content-type": "text/html"}, page))

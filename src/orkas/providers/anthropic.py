@@ -24,8 +24,8 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.anthropic_request import AnthropicRequests
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.body import Body, whole_pairs
-from orkas.providers.calls import new_call_id, parse_arguments, settle
+from orkas.providers.body import Body, broken_off, is_damaged, is_utf8, whole_pairs
+from orkas.providers.calls import new_call_id, parse_arguments, settle, take_back
 from orkas.providers.vendors import Quirks
 
 __all__ = ["Anthropic"]
@@ -82,10 +82,13 @@ _STOPS: dict[str, StopReason] = {
 class _Open:
     """One content block under construction. Texts are kept in a list and joined once."""
 
-    __slots__ = ("held", "pieces", "raw", "signature")
+    __slots__ = ("held", "kind", "pieces", "raw", "signature", "stopped", "unsure")
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self.raw = raw
+        self.kind = _str(raw.get("type"))
+        self.stopped = False
+        self.unsure = False  # bytes of it were damaged on the way
         self.pieces: list[str] = []
         self.signature: list[str] = []
         self.held = ""  # half of a surrogate pair whose other half is in the next delta
@@ -114,23 +117,26 @@ class MessagesReader:
             return []
         parts: list[Part] = []
         if payloads:
-            self._read(payloads, parts)
+            self._read(payloads, parts, last=not data)
         if not data and self._body.whole is not None:
             self._read_whole(self._body.whole, parts)
         return parts
 
-    def _read(self, payloads: list[bytes], parts: list[Part]) -> None:
+    def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
         try:
             events = _decode_all(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [_decode(payloads[0])]
         except (msgspec.DecodeError, UnicodeDecodeError):
+            events = []
+        if len(events) != len(payloads):  # something did not parse, or only together with its neighbour
             for payload in payloads:
                 if not self.done:
-                    self._careful(payload, parts)
+                    self._careful(payload, parts, last=last)
             return
         blocks = self._blocks
         for event, payload in zip(events, payloads, strict=True):
             delta = event.delta
-            if delta is not None and delta.type == "text_delta" and (block := blocks.get(event.index)) is not None:
+            block = blocks.get(event.index)
+            if delta is not None and delta.type == "text_delta" and block is not None and block.kind == "text":
                 if text := delta.text:
                     if block.held:
                         self._say(block, text, TextPart, parts)
@@ -142,16 +148,22 @@ class MessagesReader:
                 if self.done:
                     return
 
-    def _careful(self, payload: bytes, parts: list[Part]) -> None:
+    def _careful(self, payload: bytes, parts: list[Part], *, last: bool) -> None:
         """Odd types, lone surrogates, garbage."""
         try:
             event = _decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
             value = _loads(payload)
-            if not isinstance(value, dict):
-                return  # a keep-alive of some kind, or the torn end of a cut stream
+            if not isinstance(value, dict):  # a keep-alive of some kind, or the torn end of a cut stream
+                if not last and is_damaged(payload):
+                    self._error = broken_off(self._vendor, "a part of the reply arrived damaged")
+                    self.done = True
+                return
             event = _tolerant(value)
         self._take(event, payload, parts)
+        block = self._blocks.get(event.index)
+        if block is not None and event.type.startswith("content_block") and not is_utf8(payload):
+            block.unsure = True
 
     def _take(self, event: _Event, payload: bytes, parts: list[Part]) -> None:
         kind = event.type
@@ -160,11 +172,15 @@ class MessagesReader:
         elif kind == "content_block_start":
             self._blocks[event.index] = block = _Open(event.content_block or {})
             self._begin(block, parts)
+        elif kind == "content_block_stop":
+            if (stopped := self._blocks.get(event.index)) is not None:
+                stopped.stopped = True
         elif kind == "message_start":
             message = event.message or {}
             self._count(message.get("usage"))
             for index, raw in enumerate(_dicts(message.get("content"))):
-                self._blocks[index] = _Open(raw)
+                self._blocks[index] = whole = _Open(raw)
+                whole.stopped = True
         elif kind == "message_delta":
             self._end(event, payload)
         elif kind == "message_stop":
@@ -173,7 +189,7 @@ class MessagesReader:
             self._fail(payload)
 
     def _begin(self, block: _Open, parts: list[Part]) -> None:
-        kind = block.raw.get("type")
+        kind = block.kind
         if kind == "text":
             self._say(block, _str(block.raw.get("text")), TextPart, parts)
         elif kind == "thinking":
@@ -185,18 +201,21 @@ class MessagesReader:
         block, delta = self._blocks.get(event.index), event.delta
         if delta is None:
             return
-        if block is None:
+        if block is None or not block.raw:
             block = self._blocks[event.index] = _Open(_IMPLIED.get(delta.type, {}).copy())
-        if delta.type == "text_delta":
+        kind = block.kind
+        if delta.type == "input_json_delta":
+            if kind not in _SPOKEN:  # calls, and whatever a vendor's own tools are given
+                block.pieces.append(delta.partial_json or "")
+        elif kind != _FITS.get(delta.type):  # never shown as what it is not, never a part of a call
+            if delta.type not in _FITS or kind not in (*_SPOKEN, "tool_use"):
+                _merge_unknown(block.raw, payload)
+        elif delta.type == "text_delta":
             self._say(block, delta.text or "", TextPart, parts)
         elif delta.type == "thinking_delta":
             self._say(block, delta.thinking or "", ThinkingPart, parts)
-        elif delta.type == "input_json_delta":
-            block.pieces.append(delta.partial_json or "")
-        elif delta.type == "signature_delta":
-            block.signature.append(delta.signature or "")
         else:
-            _merge_unknown(block.raw, payload)
+            block.signature.append(delta.signature or "")
 
     def _say(self, block: _Open, text: str, part: type[TextPart] | type[ThinkingPart], parts: list[Part]) -> None:
         text, block.held = whole_pairs(block.held + text)
@@ -223,10 +242,11 @@ class MessagesReader:
         if not isinstance(value, dict) or not isinstance(value.get("content"), list) or value.get("error") is not None:
             self._fail(body)
             return
-        self._streamed = False
+        self._streamed, damaged = False, not is_utf8(body)
         self._count(value.get("usage"))
         for index, raw in enumerate(_dicts(value["content"])):
             self._blocks[index] = block = _Open(raw)
+            block.stopped, block.unsure = True, damaged
             self._begin(block, parts)
         self._stop = _str(value.get("stop_reason")) or "end_turn"
         self._details.update({k: v for k, v in value.items() if k in _DETAILS and v is not None})
@@ -245,11 +265,15 @@ class MessagesReader:
     def close(self) -> AssistantMessage:
         if self._error is not None:
             raise self._error
-        if not self.done:
-            raise ProviderError(
-                f"{self._vendor}: the reply broke off before its end", class_="connection", hint="try again"
-            )
+        if not self.done or (self._stop is None and not self._spoken()):
+            raise broken_off(self._vendor)
         return self._message()
+
+    def _spoken(self) -> bool:
+        """Without a stop reason the end marker is the end of an answer in words: it vouches for no call, and it makes
+        no answer out of nothing."""
+        kinds = {b.kind for b in self._blocks.values()}
+        return "text" in kinds and "tool_use" not in kinds
 
     def partial(self) -> AssistantMessage:
         return self._message("error")
@@ -267,7 +291,7 @@ class MessagesReader:
 
     def _block(self, block: _Open) -> Block:
         raw, text = block.raw, well_formed("".join(block.pieces) + block.held)
-        kind = raw.get("type")
+        kind = block.kind
         if kind == "text":
             return Text(text=text, vendor=_rest(raw, "type", "text"))
         if kind == "thinking":
@@ -279,18 +303,21 @@ class MessagesReader:
             return self._tool_use(block, text)
         if text:
             raw = {**raw, "input": parse_arguments(text) or {}}
-        return Opaque(kind=_str(kind) or "unknown", vendor=scrub(raw))
+        return Opaque(kind=kind or "unknown", vendor=scrub(raw))
 
     def _tool_use(self, block: _Open, text: str) -> ToolCall:
         raw, given = block.raw, block.raw.get("input")
         whole = isinstance(given, dict) and not text and (bool(given) or not self._streamed)
-        return ToolCall(
+        call = ToolCall(
             id=well_formed(_str(raw.get("id"))) or new_call_id(),
             name=well_formed(_str(raw.get("name"))),
             arguments=scrub(given) if whole else parse_arguments(text),
             arguments_raw=None if whole else text,
             vendor=_rest(raw, "type", "id", "name", "input"),
         )
+        if block.unsure or not block.stopped:
+            take_back(call)
+        return call
 
 
 _DETAILS = ("stop_sequence", "stop_details", "container")
@@ -300,6 +327,9 @@ _IMPLIED: dict[str, dict[str, Any]] = {
     "input_json_delta": {"type": "unknown"},
 }
 """The block that a delta belongs to, when its start was never seen."""
+_FITS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
+"""The kind of block that a delta may add to."""
+_SPOKEN = ("text", "thinking", "redacted_thinking")
 
 
 def _merge_unknown(raw: dict[str, Any], payload: bytes) -> None:

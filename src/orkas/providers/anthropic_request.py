@@ -16,7 +16,6 @@ from orkas.infra.messages import (
     ToolMessage,
     UserMessage,
     encode,
-    well_formed,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Request, ToolDef
 from orkas.providers.catalog import anthropic_thinking, model_info
@@ -30,6 +29,7 @@ from orkas.providers.transform import (
     image_base64,
     image_note,
     schema,
+    wire_name,
 )
 from orkas.providers.vendors import Quirks
 
@@ -89,7 +89,7 @@ def key_headers(api_key: str | None, header: str = "x-api-key") -> dict[str, str
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "input_schema": schema(tool.parameters)}
+    return {"name": wire_name(tool.name), "description": tool.description, "input_schema": schema(tool.parameters)}
 
 
 def _thinking(params: CompletionParams, limit: int, target: str) -> dict[str, Any]:
@@ -216,8 +216,8 @@ def _wire_block(block: object, wires: dict[int, str], *, same: bool) -> dict[str
     if isinstance(block, Text):
         return {"type": "text", "text": block.text, **rest}
     if isinstance(block, ToolCall):
-        name = well_formed(block.name) or "unknown"
-        return {"type": "tool_use", "id": wires[id(block)], "name": name, "input": block.arguments or {}, **rest}
+        name, given = wire_name(block.name), block.arguments or {}
+        return {"type": "tool_use", "id": wires[id(block)], "name": name, "input": given, **rest}
     if isinstance(block, Opaque):
         return rest if isinstance(rest.get("type"), str) else None
     if isinstance(block, Thinking):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import well_formed
 from orkas.providers.sse import SSE
 
-__all__ = ["Body", "whole_pairs"]
+__all__ = ["Body", "broken_off", "is_damaged", "is_utf8", "whole_pairs"]
 
 _BLANKS = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -61,7 +63,11 @@ class Body:
             self._pieces.append(data)
 
     def not_a_reply(self, vendor: str) -> ProviderError | None:
-        """The error that a web page in the place of a reply stands for; None when it is none."""
+        """The error that a body stands for which holds nothing, half a JSON value or a web page; None for others."""
+        if self.whole is not None and not self.whole.strip(_BLANKS):
+            return broken_off(vendor, "the reply is empty")
+        if self._kind == "json" and self.whole is not None and is_damaged(self.whole):
+            return broken_off(vendor)
         if self._kind != "page":
             return None
         from orkas.providers.errors import page_text
@@ -83,6 +89,32 @@ def _kind_of(head: bytes) -> str:
     if not first:
         return ""
     return "json" if first in (b"{", b"[") else "page" if first == b"<" else "events"
+
+
+def broken_off(vendor: str, what: str = "the reply broke off before its end") -> ProviderError:
+    """A reply that is not all there: the same request may well succeed."""
+    return ProviderError(f"{vendor}: {what}", class_="connection", hint="try again")
+
+
+def is_damaged(payload: bytes) -> bool:
+    """It has the signs of JSON and is none: part of it got lost, and nobody knows what. Keep-alives have no such
+    signs."""
+    if not any(sign in payload for sign in (b"{", b"}", b'"')):
+        return False
+    try:
+        json.loads(payload.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def is_utf8(payload: bytes) -> bool:
+    """What is not was damaged on its way; its text can be shown, a call in it cannot be trusted."""
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def whole_pairs(text: str) -> tuple[str, str]:

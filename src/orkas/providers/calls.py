@@ -10,7 +10,7 @@ import msgspec
 
 from orkas.infra.messages import ToolCall, encode, scrub, well_formed
 
-__all__ = ["Calls", "new_call_id", "parse_arguments", "settle"]
+__all__ = ["Calls", "new_call_id", "parse_arguments", "settle", "take_back"]
 
 _decode = msgspec.json.Decoder().decode
 
@@ -58,7 +58,7 @@ def _no_constant(name: str) -> NoReturn:
 class _Call:
     """One call under construction. Fragments are kept in a list: joining them each time would cost the square."""
 
-    __slots__ = ("extra", "fragments", "id", "index", "name", "value")
+    __slots__ = ("damaged", "extra", "fragments", "id", "index", "name", "value")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -67,6 +67,7 @@ class _Call:
         self.fragments: list[str] = []
         self.value: dict[str, Any] | None = None
         self.extra: dict[str, Any] | None = None
+        self.damaged = False
 
     @property
     def whole(self) -> bool:
@@ -86,13 +87,16 @@ class _Call:
     def build(self) -> ToolCall:
         raw = None if self.value is not None else well_formed("".join(self.fragments))
         arguments = scrub(self.value) if raw is None else parse_arguments(raw)
-        return ToolCall(
+        call = ToolCall(
             id=well_formed(self.id) or new_call_id(),
             name=well_formed(self.name).strip(),
             arguments=arguments,
             arguments_raw=raw,
             vendor=scrub(self.extra),
         )
+        if self.damaged:
+            take_back(call)
+        return call
 
 
 class Calls:
@@ -118,7 +122,10 @@ class Calls:
         name: str | None,
         arguments: str | dict[str, Any] | None,
         extra: dict[str, Any] | None = None,
+        *,
+        damaged: bool = False,
     ) -> None:
+        """Take one fragment. ``damaged``: bytes of it were lost on the way, so its call must not run."""
         call = self._find(index, id or "", name or "", arguments)
         if id:
             call.id = id
@@ -130,6 +137,7 @@ class Calls:
             call.fragments.append(arguments)
         if extra is not None:
             call.extra = {**(call.extra or {}), **extra}
+        call.damaged = call.damaged or damaged
 
     def _find(self, index: int | None, id: str, name: str, arguments: object) -> _Call:
         call = self._at.get(index) if index is not None else self._by_id(id) if id else self._last()
@@ -159,13 +167,19 @@ class Calls:
 
 
 def settle(calls: list[ToolCall], stop_reason: str) -> None:
-    """Take back what must never run: every call of a reply that broke off, the last one of a reply cut at its limit.
-
-    ``arguments_raw`` keeps what was written.
-    """
-    doomed = calls if stop_reason in ("error", "aborted") else calls[-1:] if stop_reason == "length" else []
+    """Take back what must never run: every call of a reply that broke off or was stopped for what it says, the last
+    one of a reply cut at its limit or at the end of the window."""
+    if stop_reason in ("error", "aborted", "content_filter", "refusal"):
+        doomed = calls
+    else:
+        doomed = calls[-1:] if stop_reason in ("length", "overflow") else []
     for call in doomed:
-        if call.arguments is not None:
-            if call.arguments_raw is None:
-                call.arguments_raw = encode(call.arguments).decode()
-            call.arguments = None
+        take_back(call)
+
+
+def take_back(call: ToolCall) -> None:
+    """Make a call one that never runs. ``arguments_raw`` keeps what was written."""
+    if call.arguments is not None:
+        if call.arguments_raw is None:
+            call.arguments_raw = encode(call.arguments).decode()
+        call.arguments = None

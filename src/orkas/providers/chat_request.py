@@ -19,7 +19,6 @@ from orkas.infra.messages import (
     UserMessage,
     encode,
     text_of,
-    well_formed,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Request, ThinkingLevel, ToolDef
 from orkas.providers.catalog import model_info
@@ -33,6 +32,7 @@ from orkas.providers.transform import (
     image_base64,
     image_note,
     schema,
+    wire_name,
 )
 from orkas.providers.vendors import Quirks
 
@@ -140,7 +140,7 @@ def _plain_openai(model: str) -> bool:
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": schema(tool.parameters)}
+    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": schema(tool.parameters)}
     return {"type": "function", "function": function}
 
 
@@ -310,7 +310,7 @@ def _detail(block: Thinking) -> dict[str, Any] | None:
 
 
 def _wire_call(call: ToolCall, wire: str, *, same: bool) -> dict[str, Any]:
-    function = {"name": well_formed(call.name) or "unknown", "arguments": _arguments(call)}
+    function = {"name": wire_name(call.name), "arguments": _arguments(call)}
     data: dict[str, Any] = {"id": wire, "type": "function", "function": function}
     if same and call.vendor and (extra := call.vendor.get("extra_content")):
         data["extra_content"] = extra

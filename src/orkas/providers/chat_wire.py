@@ -83,14 +83,14 @@ def _delta(value: dict[str, Any]) -> Delta:
     content = value.get("content")
     if isinstance(content, dict):
         content = [content]
-    function = value.get("function_call")
+    function, calls = value.get("function_call"), value.get("tool_calls")
     # in this form text goes through _odd_content, which joins split pairs
     return Delta(
         content=[{"text": content}] if isinstance(content, str) else _list(content),
         reasoning_content=_str(value.get("reasoning_content")),
         reasoning=_str(value.get("reasoning")),
         reasoning_details=_items(value.get("reasoning_details")),
-        tool_calls=[_tool_call(c) for c in _items(value.get("tool_calls"))] or None,
+        tool_calls=[_tool_call(c) for c in _items([calls] if isinstance(calls, dict) else calls)] or None,
         refusal=_str(value.get("refusal")),
         function_call=_function(function) if isinstance(function, dict) else None,
         extra_content=_dict(value.get("extra_content")),

@@ -41,9 +41,13 @@ def classify(
     inner = said.status if status < 400 else status
     class_ = _class(said, inner, headers)
     wait = retry_after(headers, said.everything, now=now, details=said.delays)
-    text = mask(_clip(said.message), secrets) or ("no explanation" if status >= 400 else "an error without a message")
     where = f"{vendor} answered HTTP {status}" if status >= 400 else f"{vendor} reported an error"
-    return ProviderError(f"{where}: {text}", class_=class_, status=status, wait_s=wait, hint=_HINTS.get(class_, ""))
+    if text := mask(_clip(said.message), secrets):
+        sentence = f"{where}: {text}"
+    else:
+        marks = mask(_clip(said.marks), secrets)
+        sentence = f"{where} without saying why" + (f" ({marks})" if marks else "")
+    return ProviderError(sentence, class_=class_, status=status, wait_s=wait, hint=_HINTS.get(class_, ""))
 
 
 _HINTS: dict[str, str] = {
@@ -87,8 +91,8 @@ _OVERFLOW = re.compile(
 _MODEL = re.compile(
     r"model_not_found|deploymentnotfound|model identifier is invalid|no such model|unknown model|invalid model|"
     r"model_deprecated|not a valid model|no endpoints found|"
-    r"model[^.]{0,120}(?:does not exist|not found|has been (?:deprecated|decommissioned|retired)|is not available)|"
-    r"(?:model|deployment)[^.]{0,80}not (?:found|supported)"
+    r"model(?:[^.]|\.\S){0,120}(?:does not exist|not found|has been (?:deprecated|decommissioned|retired)|"
+    r"is not available)|(?:model|deployment)(?:[^.]|\.\S){0,80}not (?:found|supported)"
 )
 _KEY = re.compile(
     r"incorrect api key|invalid (?:x-)?api[- _]?key|api[_ ]key[_ ](?:not valid|invalid)|invalid_api_key|"
@@ -159,7 +163,7 @@ def _by_status(said: _Said, status: int) -> ErrorClass:
     text = said.everything
     if status in (401, 403):
         return "auth"
-    if status in (400, 404, 422) and _MODEL.search(text):
+    if status in (0, 200, 400, 404, 422) and _MODEL.search(text):
         return "not_found"
     if status < 500 and _KEY.search(text):
         return "auth"

@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from orkas.infra.errors import ProviderError, UsageError
-from orkas.infra.messages import AssistantMessage
+from orkas.infra.messages import AssistantMessage, calls_of
 from orkas.infra.net import Answer, Http
 from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request
 from orkas.providers.catalog import model_info
+from orkas.providers.transform import wire_name
 from orkas.providers.vendors import Vendor
 
 __all__ = ["HttpProvider"]
@@ -56,7 +57,7 @@ class HttpProvider:
         async with self._http.post(request.url, request.headers, request.body) as answer:
             if answer.status != 200:
                 raise await self._refusal(answer)
-            yield _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"))
+            yield _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"), _renamed(params))
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
         async with self.stream(params) as reply:
@@ -113,14 +114,20 @@ class HttpProvider:
         return classify(self.id, answer.status, answer.headers, body, secrets=secrets)
 
 
+def _renamed(params: CompletionParams) -> dict[str, str]:
+    """Wire name → own name of the tools whose names no vendor takes."""
+    return {wire: tool.name for tool in params.tools if (wire := wire_name(tool.name)) != tool.name}
+
+
 class _Reply:
-    """A ``Completion``: one list of parts per network read."""
+    """A ``Completion``: one list of parts per network read. Calls get back the names that tools have here."""
 
-    __slots__ = ("_answer", "_ended", "_message", "_reader")
+    __slots__ = ("_answer", "_ended", "_message", "_reader", "_renamed")
 
-    def __init__(self, answer: Answer, reader: Reader) -> None:
+    def __init__(self, answer: Answer, reader: Reader, renamed: dict[str, str]) -> None:
         self._answer = answer
         self._reader = reader
+        self._renamed = renamed
         self._message: AssistantMessage | None = None
         self._ended = False
 
@@ -141,7 +148,9 @@ class _Reply:
             if parts:
                 return parts
         if self._message is None:
-            self._message = self._reader.close()
+            self._message = message = self._reader.close()
+            for call in calls_of(message) if self._renamed else ():
+                call.name = self._renamed.get(call.name, call.name)
         raise StopAsyncIteration
 
     async def _next_bytes(self) -> bytes:

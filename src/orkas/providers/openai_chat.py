@@ -21,7 +21,7 @@ from orkas.infra.messages import (
     well_formed,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.body import Body, whole_pairs
+from orkas.providers.body import Body, broken_off, is_damaged, is_utf8, whole_pairs
 from orkas.providers.calls import Calls, settle
 from orkas.providers.chat_request import ChatRequests
 from orkas.providers.chat_wire import Choice, Chunk, Delta, Function, decode, decode_all, tolerant, usage_of
@@ -73,9 +73,11 @@ class ChatReader:
         self._calls = Calls()
         self._extra: dict[str, Any] | None = None
         self._finish: str | None = None
+        self._blank = False  # a finish reason came that is an empty text
         self._usage: dict[str, Any] | None = None
         self._index: int | None = None
         self._error: ProviderError | None = None
+        self._unsure = False  # bytes of what is being read are damaged: no call in it may run
 
     # -------------------------------------------------------------- feeding
 
@@ -88,23 +90,25 @@ class ChatReader:
         if ended:
             payloads.pop()
         if payloads:
-            self._read(payloads, parts)
+            self._read(payloads, parts, last=not data)
         self.done = self.done or ended
         if not data and self._body.whole is not None:
             self._read_whole(self._body.whole, parts)
         return parts
 
-    def _read(self, payloads: list[bytes], parts: list[Part]) -> None:
+    def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
         try:
             chunks = decode_all(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [decode(payloads[0])]
         except (msgspec.DecodeError, UnicodeDecodeError):
-            for payload in payloads:
-                if not self.done:
-                    self._read_one(payload, parts)
+            chunks = []
+        if len(chunks) == len(payloads):  # else something did not parse, or only together with its neighbour
+            self._take(chunks, parts)
             return
-        self._take(chunks, parts)
+        for payload in payloads:
+            if not self.done:
+                self._read_one(payload, parts, last=last)
 
-    def _read_one(self, payload: bytes, parts: list[Part]) -> None:
+    def _read_one(self, payload: bytes, parts: list[Part], *, last: bool) -> None:
         """The careful way: ``[DONE]``, odd types, lone surrogates, garbage."""
         if payload.strip() == b"[DONE]":
             self.done = True
@@ -113,12 +117,17 @@ class ChatReader:
             chunk = decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
             found = tolerant(payload)
-            if found is None:
-                return  # no JSON object: a keep-alive of some kind, or the torn end of a cut stream
+            if found is None:  # no JSON object: a keep-alive of some kind, or the torn end of a cut stream
+                if not last and is_damaged(payload):
+                    self._error = broken_off(self._vendor, "a part of the reply arrived damaged")
+                    self.done = True
+                return
             chunk = found
         if chunk.error is not None:
             self._fail(payload)
+        self._unsure = not is_utf8(payload)
         self._take([chunk], parts)
+        self._unsure = False
 
     def _take(self, chunks: Iterable[Chunk], parts: list[Part]) -> None:
         add, text = parts.append, self._text.append
@@ -147,8 +156,10 @@ class ChatReader:
                         self._refusal.append(delta.refusal)
                     if delta.extra_content is not None:
                         self._extra = delta.extra_content
-                if choice.finish_reason:  # an empty one, in every chunk of some servers, says nothing
+                if choice.finish_reason:
                     self._finish = choice.finish_reason
+                elif choice.finish_reason is not None:  # empty, in every chunk of some servers: no end by itself
+                    self._blank = True
                 if choice.usage is not None:
                     self._usage = choice.usage
             if chunk.usage is not None:
@@ -214,9 +225,9 @@ class ChatReader:
         for call in delta.tool_calls or ():
             function = call.function or Function()
             extra = {"extra_content": call.extra_content} if call.extra_content else None
-            self._calls.add(call.index, call.id, function.name, function.arguments, extra)
-        if delta.function_call is not None:  # the form before tool_calls: one call, no id
-            self._calls.add(-1, None, delta.function_call.name, delta.function_call.arguments)
+            self._calls.add(call.index, call.id, function.name, function.arguments, extra, damaged=self._unsure)
+        if (old := delta.function_call) is not None:  # the form before tool_calls: one call, no id
+            self._calls.add(-1, None, old.name, old.arguments, damaged=self._unsure)
 
     # -------------------------------------------------------------- whole bodies and errors
 
@@ -226,6 +237,7 @@ class ChatReader:
             for choice in chunk.choices:
                 if choice.message is not None:
                     choice.delta = choice.message
+            self._unsure = not is_utf8(body)
             self._take([chunk], parts)
             self.done = True
             self._finish = self._finish or ""
@@ -247,11 +259,16 @@ class ChatReader:
             self._fail(encode({"error": {"type": _FAULTS[self._finish], "message": self._finish}}))
         if self._error is not None:
             raise self._error
-        if self._finish is None and not self.done:
-            raise ProviderError(
-                f"{self._vendor}: the reply broke off before its end", class_="connection", hint="try again"
-            )
+        if self._finish is None and not self._ended():
+            raise broken_off(self._vendor)
         return self._message(_stop(self._finish or "", bool(self._calls)))
+
+    def _ended(self) -> bool:
+        """An end marker without a reason is the end of an answer in words. It vouches for no call, unless this server
+        gives its reasons as empty texts, and it makes no answer out of nothing."""
+        if not self.done:
+            return False
+        return self._blank or bool((self._text or self._held or self._refusal) and not self._calls)
 
     def partial(self) -> AssistantMessage:
         return self._message("error")

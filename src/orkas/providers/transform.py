@@ -15,7 +15,9 @@ from typing import Any
 
 from orkas.infra.messages import AssistantMessage, Block, Image, Opaque, Text, Thinking, ToolCall, well_formed
 
-__all__ = ["EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "endpoint", "image_base64", "image_note", "schema"]
+__all__ = [
+    "EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "endpoint", "image_base64", "image_note", "schema", "wire_name",
+]  # fmt: skip
 
 EMPTY = "(empty)"
 """Stands for a message of the user without content: no vendor takes an empty text."""
@@ -78,6 +80,24 @@ class Ids:
         return out
 
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def wire_name(name: str) -> str:
+    """The name of a tool as every vendor takes it: as it is where valid, else readable in part, with a hash.
+
+    Models call tools that do not exist, by names no vendor takes back; one such name in a history would have every
+    later request refused. Different names stay different, and the same name is always the same on the wire.
+    """
+    if _NAME.fullmatch(name):
+        return name
+    if not name:
+        return "unknown"
+    mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:55].strip("_-") or "tool"
+    return f"{stem}_{mark}"
+
+
 def assistant_blocks(message: AssistantMessage, *, model: str, api: str) -> list[Block]:
     """The blocks of an assistant message that ``model`` (``vendor/model``) on ``api`` may see, calls last.
 
@@ -111,14 +131,32 @@ def image_base64(image: Image, media: Callable[[str], bytes] | None, *, allowed:
     if image.media_type not in _IMAGES:
         return "", "the format is not accepted"
     if image.data is not None:
-        return (image.data, "") if image.data else ("", "it is empty")
+        return _checked(image.data)
     if image.file is None or media is None:
         return "", "its file is not at hand"
     try:
-        data = media(image.file)
-    except (OSError, ValueError, KeyError) as error:
+        encoded = base64.b64encode(media(image.file)).decode()
+    except Exception as error:  # noqa: BLE001 - whoever keeps the files: a lost picture must not cost the conversation
         return "", f"its file cannot be read ({type(error).__name__})"
-    return (base64.b64encode(data).decode(), "") if data else ("", "it is empty")
+    return (encoded, "") if encoded else ("", "it is empty")
+
+
+_DATA_URL = re.compile(r"\s*data:[^,]{0,200};base64,", re.IGNORECASE)
+
+
+def _checked(data: str) -> tuple[str, str]:
+    """Base64 that a vendor will take, out of a data URL and of lines where it stands in such; or why there is none."""
+    if not data.isascii():
+        return "", "its data is no base64"
+    if found := _DATA_URL.match(data):
+        data = data[found.end() :]
+    if any(c in data for c in " \r\n\t"):
+        data = "".join(data.split())
+    try:
+        pixels = base64.b64decode(data, validate=True)
+    except ValueError:
+        return "", "its data is no base64"
+    return (data, "") if pixels else ("", "it is empty")
 
 
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:
