@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from orkas.harness.pairing import is_paired
 from orkas.harness.session import Session, valid_id
-from orkas.harness.shelf import check, delete
+from orkas.harness.shelf import check, delete, export
 from orkas.harness.store import LINE_CAP, SPILL_CAP
 from orkas.infra.errors import (
     SessionLocked,
@@ -31,10 +31,12 @@ from orkas.infra.messages import (
     AssistantMessage,
     Image,
     Message,
+    Opaque,
     Text,
     Thinking,
     ToolCall,
     ToolMessage,
+    Usage,
     UserMessage,
     calls_of,
     encode,
@@ -482,6 +484,183 @@ def test_calls_without_an_id_are_read(home: Path):
     assert is_paired(session.messages)
     assert texts(session.messages) == ["note.txt"]
     assert session.loaded.damaged == []
+
+
+# --- one bad value never costs the rest ---------------------------------------------------------------------------
+
+HEADER = b'{"type":"session","version":1,"id":"s"}\n'
+WORDS = [{"type": "text", "text": "WORDS"}]
+CALLS = {"role": "assistant", "content": [{"type": "tool_call", "id": "a", "name": "shell", "arguments": {}}]}
+
+
+def lines_of(*records: object) -> bytes:
+    return HEADER + b"".join(json.dumps(r).encode() + b"\n" for r in records)
+
+
+def read_back(home: Path, *records: object) -> Session:
+    place(home, "s", lines_of(*records))
+    session = Session.read("s")
+    assert session.loaded.damaged == []
+    assert session.warnings == []
+    return session
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "value"),
+    [
+        ({"role": "user", "id": 1.5}, "id", "1.5"),
+        ({"role": "user", "id": 7}, "id", "7"),
+        ({"role": "user", "id": [7]}, "id", ""),
+        ({"role": "user", "ts": True}, "ts", ""),
+        ({"role": "user", "ts": 12}, "ts", 12.0),
+        ({"role": "user", "vendor": "x"}, "vendor", None),
+        ({"role": "assistant", "usage": "?"}, "usage", None),
+        ({"role": "assistant", "usage": {"input": 1.5, "output": True, "cost_usd": 1}}, "usage", Usage(1, cost_usd=1.0)),
+        ({"role": "assistant", "stop_reason": 5}, "stop_reason", ""),
+        ({"role": "assistant", "model": {}}, "model", ""),
+    ],
+    ids=str,
+)
+def test_a_field_of_another_type_is_read_as_left_out(record: dict, name: str, value: object, home: Path):
+    (message,) = read_back(home, {**record, "content": WORDS}).messages
+    assert texts([message]) == ["WORDS"]
+    assert getattr(message, name) == value
+
+
+@pytest.mark.parametrize(("given", "meant"), [(1, True), (0, False), ("yes", True), ([], False), (None, False)])
+def test_marks_of_a_result_go_by_truth(given: object, meant: bool, home: Path):
+    result = {"role": "tool", "tool_call_id": "a", "content": WORDS, "is_error": given, "synthetic": given}
+    message = read_back(home, CALLS, result).messages[1]
+    assert texts([message]) == ["WORDS"]
+    assert (message.is_error, message.synthetic) == (meant, meant)
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments", "raw"),
+    [
+        ('{"x":[1]}', {"x": [1]}, '{"x":[1]}'),
+        ('{"x":', None, '{"x":'),
+        ("[1]", None, "[1]"),
+        ([1], None, "[1]"),
+        (None, None, None),
+    ],
+)
+def test_arguments_written_otherwise_are_kept(given: object, arguments: object, raw: object, home: Path):
+    odd = {"type": "tool_call", "id": 5, "name": None, "arguments": given}
+    said = {"role": "assistant", "content": [*WORDS, odd]}
+    first, second = read_back(home, said, {"role": "tool", "tool_call_id": 5, "content": "done"}).messages
+    assert texts([first, second]) == ["WORDS", "done"]
+    assert calls_of(first) == [ToolCall(id="5", name="", arguments=arguments, arguments_raw=raw)]
+
+
+def test_a_bad_block_leaves_the_others_and_itself(home: Path):
+    bad = [{"type": "text", "text": None}, {"type": ["text"], "text": "x"}, {"type": "image", "media_type": 1}, 7]
+    session = read_back(home, {"role": "user", "content": [bad[0], "as a string", *bad[1:], *WORDS]})
+    assert texts(session.messages) == ["as a string", "WORDS"]
+    kept = [b.vendor for b in session.messages[0].content if isinstance(b, Opaque)]
+    assert kept == [{"value": bad[0]}, bad[1], {"value": bad[2]}, {"value": 7}]
+
+
+def nested(depth: int, kind: str) -> str:
+    return "[" * depth + "]" * depth if kind == "list" else '{"a":' * depth + "1" + "}" * depth
+
+
+@pytest.mark.parametrize("kind", ["list", "object"])
+@pytest.mark.parametrize("depth", [150, 400, 900, 5_000, 200_000])
+@pytest.mark.parametrize("where", ["header", "other", "vendor", "arguments", "bad field", "bad role"])
+def test_no_depth_of_nesting_stops_a_file_from_opening(where: str, depth: int, kind: str, home: Path):
+    deep = nested(depth, kind)
+    line = {
+        "header": "",
+        "other": '{"type":"note","x":%s}',
+        "vendor": '{"role":"assistant","content":[{"type":"text","text":"deep"}],"vendor":{"x":%s}}',
+        "arguments": '{"role":"assistant","content":[{"type":"text","text":"deep"},'
+        '{"type":"tool_call","id":"a","name":"t","arguments":{"x":%s}}]}',
+        "bad field": '{"role":"user","ts":%s,"content":[{"type":"text","text":"deep"}]}',
+        "bad role": '{"role":%s,"content":[]}',
+    }[where]
+    head = '{"type":"session","version":1,"id":"s","x":%s}' % (deep if where == "header" else "1")
+    said = '{"role":"user","content":[{"type":"text","text":"WORDS"}]}'
+    rest = [line.replace("%s", deep)] if line else []
+    path = place(home, "s", "\n".join([head, said, *rest, said, ""]).encode())
+    session = Session.read("s")
+    said_so = [t for t in texts(session.messages) if t in ("WORDS", "deep")]
+    assert said_so == (["WORDS", "deep", "WORDS"] if "deep" in line else ["WORDS", "WORDS"])
+    assert session.loaded.damaged == ([3] if where == "bad role" else [])
+    with Session.open("s") as opened:
+        opened.rewrite([user_message("first"), *opened.messages[1:]])
+        opened.append(user_message("last"))
+    for form in ("md", "html", "jsonl"):
+        assert "WORDS" in export("s", form)
+    again = path.read_text().split("\n")
+    assert [x for x in rest if where != "bad role" and x not in again] == []
+    assert again[0] == head
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from([10**400, "text", "user", "\ud83d"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+FULL: list[dict] = [
+    {
+        "role": "user", "id": "record-1", "ts": "2026-11-30T10:00:01.120Z", "origin": "x", "tool_call_id": "q", "vendor": {},
+        "content": [
+            {"type": "text", "text": "one", "file": "f", "bytes": 5, "vendor": {"a": 1}},
+            {"type": "image", "media_type": "image/png", "data": "AA==", "file": "f", "vendor": {}},
+        ],
+    },
+    {
+        "role": "assistant", "id": "record-2", "ts": 5, "model": "v/m", "api": "x", "stop_reason": "stop", "vendor": {},
+        "usage": {"input": 1, "output": 2, "cache_read": 3, "cache_write": 4, "reasoning": 5, "cost_usd": 0.5},
+        "content": [
+            {"type": "thinking", "text": "hm", "signature": "s", "redacted": "r", "encrypted": "e", "vendor": {}},
+            {"type": "text", "text": "two"},
+            {"type": "tool_call", "id": "c", "name": "t", "arguments": {}, "arguments_raw": "{}", "signature": "s"},
+            {"type": "opaque", "kind": "k", "vendor": {"x": 1}},
+        ],
+    },
+    {
+        "role": "tool", "id": "record-3", "ts": "", "tool_call_id": "c", "is_error": True, "synthetic": False, "vendor": {},
+        "content": [{"type": "text", "text": "three"}],
+    },
+]  # fmt: skip
+
+
+def spots(value: object, path: tuple = ()) -> list[tuple]:
+    """Where every field of plain data lies."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [spot for key, inner in items for spot in [(*path, key), *spots(inner, (*path, key))]]
+
+
+SPOTS = [spot for spot in spots(FULL) if len(spot) > 1]
+
+
+@settings(max_examples=250)
+@given(spot=st.sampled_from(SPOTS), value=JSON)
+def test_any_value_in_any_field_keeps_the_words_of_all_others(spot: tuple, value: object, tmp_path_factory):
+    records = json.loads(json.dumps(FULL))
+    inside = records
+    for key in spot[:-1]:
+        inside = inside[key]
+    inside[spot[-1]] = value
+    path = tmp_path_factory.mktemp("any") / "s.jsonl"
+    path.write_bytes(lines_of({"role": "user", "content": "before"}, *records, {"role": "user", "content": "behind"}))
+    session = Session.read(path)
+    kept = set(texts(session.messages))
+    for n, record in enumerate(FULL):
+        broken = spot[0] == n and (spot[1:] in [("role",), ("content",)])
+        for m, block in enumerate(record["content"]):
+            hit = spot[:3] == (n, "content", m) and (len(spot) == 3 or spot[3] in ("type", "text"))
+            lost = broken or hit
+            orphan = n == 2 and "c" not in [c.id for m in session.messages for c in calls_of(m)]
+            orphan = orphan or spot == (2, "tool_call_id")
+            assert lost or orphan or block["type"] != "text" or block["text"] in kept
+    assert {"before", "behind"} <= kept
+    assert session.loaded.damaged in ([], [spot[0] + 3] if spot[1:] == ("role",) else [])
+    assert is_paired(session.messages)
+    for form in ("md", "html", "jsonl"):
+        export(path, form)
 
 
 def test_unknown_records_and_fields_survive_a_rewrite(home: Path):
