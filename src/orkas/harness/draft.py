@@ -43,6 +43,8 @@ class Round(msgspec.Struct, eq=False):
     calls: list[_Call] = msgspec.field(default_factory=list)
     call_ids: set[str] = msgspec.field(default_factory=set)
     record_ids: set[str] = msgspec.field(default_factory=set)
+    numbers: dict[str, int] = msgspec.field(default_factory=dict)
+    """See ``fresh_id``."""
 
     @classmethod
     def after(cls, messages: Sequence[Message]) -> Round:
@@ -55,8 +57,8 @@ class Round(msgspec.Struct, eq=False):
         return made
 
     def copy(self) -> Round:
-        """Calls of its own, the same sets of ids: they are long and only grow."""
-        return Round([_Call(c.call, c.given, c.open) for c in self.calls], self.call_ids, self.record_ids)
+        """Calls of its own, the same ids and numbers: they are long and only grow."""
+        return Round([_Call(c.call, c.given, c.open) for c in self.calls], self.call_ids, self.record_ids, self.numbers)
 
 
 class Draft:
@@ -73,6 +75,7 @@ class Draft:
     def undo(self) -> None:
         """Forget the draft: the ids it took are free again."""
         self.round.call_ids.difference_update(self._new_call_ids)
+        self.round.numbers.clear()
         self.round.record_ids.difference_update(self._new_record_ids)
 
     def add(self, message: Message) -> None:
@@ -119,11 +122,12 @@ class Draft:
     def _register(self, message: AssistantMessage) -> AssistantMessage:
         """The message with ids of its own for all calls, which are open from now on."""
         calls = []
+        taken = self.round.call_ids
         for call in calls_of(message):
             own = call
-            if not call.id or call.id in self.round.call_ids:
-                own = replace(call, id=fresh_id(call.id, self.round.call_ids, len(self.round.call_ids) + 1))
-            self.round.call_ids.add(own.id)
+            if not call.id or call.id in taken:
+                own = replace(call, id=fresh_id(call.id, taken, len(taken) + 1, self.round.numbers))
+            taken.add(own.id)
             self._new_call_ids.append(own.id)
             calls.append(_Call(own, call.id))
         if not calls:
