@@ -366,6 +366,34 @@ def test_lone_surrogates_never_block_a_save():
     assert texts(Session.read("s").messages) == ["half \ufffd emoji \U0001f600"]
 
 
+HALVES = st.text(st.sampled_from("a\ud83d\ude00\U0001f600é"), max_size=6)
+
+
+@given(said=HALVES, name=HALVES, id=HALVES, value=HALVES, kept=st.booleans())
+def test_memory_and_file_tell_the_same_of_halves_of_characters(
+    said: str, name: str, id: str, value: str, kept: bool, tmp_path_factory: pytest.TempPathFactory
+):
+    os.environ["ORKAS_HOME"] = str(tmp_path_factory.mktemp("halves"))
+    asked = ToolCall(id=id, name=name, arguments={value: [value]}, vendor={"x": value})
+    with Session.open("s", ops=NoSync()) if kept else Session() as session:
+        given = session.append(
+            UserMessage([Text(text=said)], id=id),
+            AssistantMessage([Thinking(text=said), asked], value, stop_reason="tool_use"),
+            tool_result(id, value),
+        )
+        session.append(user_message(said * 3))
+        stored = session.records()
+    assert [m in session.messages for m in given] == [True] * 3
+    assert json.loads(json.dumps(stored, ensure_ascii=False).encode()) == stored
+    if kept:
+        assert Session.read("s").records() == stored
+
+
+def test_a_well_formed_message_is_stored_as_the_very_object():
+    message = user_message("plain \U0001f600")
+    assert Session().append(message)[0] is message
+
+
 def test_pictures_find_their_place_even_when_the_user_spoke_first():
     def picture(id: str) -> UserMessage:
         return UserMessage([Image(media_type="image/png", data="AA==")], origin="tool_image", tool_call_id=id)

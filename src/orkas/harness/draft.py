@@ -21,7 +21,9 @@ from orkas.infra.messages import (
     ToolMessage,
     UserMessage,
     calls_of,
+    encode,
     new_id,
+    settled,
 )  # fmt: skip
 
 __all__ = ["Draft", "Round", "place"]
@@ -62,11 +64,14 @@ class Round(msgspec.Struct, eq=False):
 
 
 class Draft:
-    """Collects messages for one append. ``messages``: all that will be stored; ``given``: those the caller gave."""
+    """Collects messages for one append.
+
+    ``lines``: all that will be stored, each with its JSON; ``given``: those the caller gave, as they will be stored.
+    """
 
     def __init__(self, round: Round, attachments: Attachments) -> None:
         self.round = round.copy()
-        self.messages: list[Message] = []
+        self.lines: list[tuple[Message, bytes]] = []
         self.given: list[Message] = []
         self._attachments = attachments
         self._new_call_ids: list[str] = []
@@ -84,6 +89,8 @@ class Draft:
         Raises:
             ValueError: a result that answers no open call.
         """
+        message, line = settled(message)
+        as_given = message
         if isinstance(message, ToolMessage):
             message = self._answer(message)
         elif is_tool_image(message) and (place := self._find(message.tool_call_id)):  # type: ignore[union-attr]
@@ -95,7 +102,7 @@ class Draft:
         message = self._slim(message)
         if message.id and message.id in self.round.record_ids:
             message = replace(message, id=new_id())
-        self._put(message)
+        self._put(message, line if message is as_given else encode(message))
         self.given.append(message)
 
     def check_sizes(self, lines: Sequence[tuple[Message, bytes]]) -> None:
@@ -107,17 +114,18 @@ class Draft:
                 hint="put the material into a file and name the file in the message",
             )
 
-    def _put(self, message: Message) -> None:
+    def _put(self, message: Message, line: bytes) -> None:
         if message.id and message.id not in self.round.record_ids:
             self.round.record_ids.add(message.id)
             self._new_record_ids.append(message.id)
-        self.messages.append(message)
+        self.lines.append((message, line))
 
     def _close_open(self) -> None:
         for call in self.round.calls:
             if call.open:
                 call.open = False
-                self._put(interrupted(call.call))
+                result = interrupted(call.call)
+                self._put(result, encode(result))
 
     def _register(self, message: AssistantMessage) -> AssistantMessage:
         """The message with ids of its own for all calls, which are open from now on."""

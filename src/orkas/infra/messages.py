@@ -17,8 +17,8 @@ import msgspec
 
 __all__ = [
     "AssistantMessage", "Block", "Image", "Message", "Opaque", "StopReason", "Text", "Thinking", "ToolCall",
-    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "now", "text_of",
-    "to_record", "tool_result", "user_message", "well_formed",
+    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "now", "settled",
+    "text_of", "to_record", "tool_result", "user_message", "well_formed",
 ]  # fmt: skip
 
 StopReason: TypeAlias = Literal[
@@ -174,6 +174,15 @@ def encode(value: object) -> bytes:
         return _encoder.encode(value)
     except UnicodeEncodeError:
         return _encoder.encode(scrub(msgspec.to_builtins(value)))
+
+
+def settled(message: Message) -> tuple[Message, bytes]:
+    """The message as its JSON tells it, and that: the same object unless it held halves of surrogate pairs."""
+    try:
+        return message, _encoder.encode(message)
+    except UnicodeEncodeError:
+        message = msgspec.convert(scrub(msgspec.to_builtins(message)), type(message))
+        return message, _encoder.encode(message)
 
 
 def to_record(message: Message) -> dict[str, Any]:
