@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from orkas.harness.pairing import is_paired
 from orkas.harness.session import Session, valid_id
-from orkas.harness.shelf import check, delete, export
+from orkas.harness.shelf import check, delete, export, fork
 from orkas.harness.store import LINE_CAP, SPILL_CAP
 from orkas.infra.errors import (
     SessionLocked,
@@ -985,6 +985,25 @@ def test_media_stays_inside_its_folder(file: str, home: Path):
             (home / "sessions/s.files/link.txt").symlink_to(home / "sessions/s.jsonl")
         with pytest.raises(StorageError, match="no file"):
             session.media(file)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and pipes of POSIX")
+@pytest.mark.parametrize("file", ["/etc/hosts", "../s.jsonl", "a\0b", "x" * 5000, "\ud83d", "loop", "pipe", "folder", ".", ""])
+def test_a_file_that_is_not_among_the_files_harms_nothing(file: str):
+    with Session.open("s") as session:
+        blocks = [Text(text="WORDS", file=file, bytes=3), Image(media_type="image/png", file=file)]
+        session.append(asks("a"), ToolMessage("a", blocks), user_message("go on"))
+        session.files.mkdir()
+        (session.files / "loop").symlink_to("loop")
+        os.mkfifo(session.files / "pipe")
+        (session.files / "folder").mkdir()
+        with pytest.raises(StorageError, match="no file"):
+            session.media(file)
+        kept = session.records()
+    assert Session.read("s").records() == kept
+    for form in ("md", "html", "jsonl"):
+        assert "WORDS" in export("s", form)
+    assert texts(Session.read(fork("s")).messages) == ["WORDS", "go on"]
 
 
 # --- random sessions ----------------------------------------------------------------------------------------------
