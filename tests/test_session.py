@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from orkas.harness.pairing import is_paired
 from orkas.harness.session import Session, valid_id
-from orkas.harness.shelf import check, delete, export, fork
+from orkas.harness.shelf import check, delete, export, fork, repair
 from orkas.harness.store import LINE_CAP, SPILL_CAP
 from orkas.infra.errors import (
     SessionLocked,
@@ -711,6 +711,26 @@ def test_any_value_in_any_field_keeps_the_words_of_all_others(spot: tuple, value
     assert is_paired(session.messages)
     for form in ("md", "html", "jsonl"):
         export(path, form)
+
+
+KEYS = st.sampled_from(["role", "type", "content", "id", "version", "tool_call_id", "text", "usage"])
+ODD = st.dictionaries(KEYS, JSON | st.sampled_from(["session", "tool", "assistant"]), max_size=5)
+
+
+@given(lines=st.lists(ODD | JSON, max_size=4), cut=st.integers(0, 40), noise=st.binary(max_size=3))
+def test_no_line_of_json_stops_a_file_from_opening(
+    lines: list, cut: int, noise: bytes, tmp_path_factory: pytest.TempPathFactory
+):
+    data = lines_of({"role": "user", "content": WORDS}, *lines)
+    path = tmp_path_factory.mktemp("odd") / "s.jsonl"
+    path.write_bytes(data[: max(len(data) - cut, len(lines_of({"role": "user", "content": WORDS})))] + noise)
+    session = Session.read(path)
+    assert "WORDS" in texts(session.messages)
+    assert is_paired(session.messages)
+    repair(path)
+    again = Session.read(path)
+    assert again.records() == session.records()
+    assert (again.loaded.damaged, again.loaded.renamed, again.loaded.dropped) == ([], 0, 0)
 
 
 def test_unknown_records_and_fields_survive_a_rewrite(home: Path):
