@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -181,6 +182,29 @@ def test_the_first_holder_of_an_id_keeps_it():
     done = repair(history)
     assert [c.id for c in calls_of(done.messages[0])] == ["k", "k_2", "k_2_2"]
     assert done.renamed == 2
+
+
+def test_an_id_used_in_every_round_costs_linear_time():
+    def seconds(rounds: int) -> float:
+        history = [m for _ in range(rounds) for m in (says("", call("tool:0")), tool_result("tool:0", "r"))]
+        start = time.process_time()
+        repaired = repair(history)
+        spent = time.process_time() - start
+        assert [c.id for m in repaired.messages for c in calls_of(m)] == [
+            "tool:0", *(f"tool:0_{n}" for n in range(2, rounds + 1))
+        ]  # fmt: skip
+        assert not repair(repaired.messages).changed
+        return spent
+
+    seconds(100)
+    assert seconds(20_000) < 10 * min(seconds(5_000) for _ in range(3)), "four times the rounds, four times the time"
+
+
+def test_a_number_that_somebody_holds_is_passed_over():
+    ids = ["a", "a_3", "a", "a", "a_2", "a", "", "call_7", ""]
+    repaired = repair([m for id in ids for m in (says("", call(id)), tool_result(id, "r"))])
+    made = [c.id for m in repaired.messages for c in calls_of(m)]
+    assert made == ["a", "a_3", "a_2", "a_4", "a_2_2", "a_5", "call_7", "call_7_2", "call_9"]
 
 
 def test_a_repaired_prefix_does_not_depend_on_what_comes_later():

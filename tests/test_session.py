@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from orkas.harness.pairing import is_paired
 from orkas.harness.session import Session, valid_id
-from orkas.harness.shelf import check, delete
+from orkas.harness.shelf import check, delete, export, fork, repair
 from orkas.harness.store import LINE_CAP, SPILL_CAP
 from orkas.infra.errors import (
     SessionLocked,
@@ -31,10 +31,12 @@ from orkas.infra.messages import (
     AssistantMessage,
     Image,
     Message,
+    Opaque,
     Text,
     Thinking,
     ToolCall,
     ToolMessage,
+    Usage,
     UserMessage,
     calls_of,
     encode,
@@ -328,6 +330,28 @@ def test_repeated_and_empty_call_ids_get_their_own_and_results_may_name_either()
     assert again.loaded.renamed == 0, "the ids were not made stable at the time of receipt"
 
 
+def test_an_id_used_in_every_round_costs_linear_time():
+    def seconds(rounds: int) -> float:
+        session = Session()
+        start = time.process_time()
+        for _ in range(rounds):
+            session.append(asks("tool:0"))
+            session.append(tool_result("tool:0", "r"))
+        assert calls_of(session.messages[-2])[0].id == f"tool:0_{rounds}"
+        return time.process_time() - start
+
+    assert seconds(8_000) < 12 * min(seconds(1_600) for _ in range(2)), "five times the rounds, five times the time"
+
+
+def test_a_refused_append_gives_its_numbers_back():
+    session = Session()
+    session.append(asks("a"), asks("a"))
+    with pytest.raises(ValueError, match="no open call"):
+        session.append(asks("a"), tool_result("zz", "?"))
+    session.append(asks("a"))
+    assert [c.id for m in session.messages for c in calls_of(m)] == ["a", "a_2", "a_3"]
+
+
 def test_the_same_message_twice_is_two_messages():
     message = user_message("again")
     with Session.open("s") as session:
@@ -340,6 +364,34 @@ def test_lone_surrogates_never_block_a_save():
     with Session.open("s") as session:
         session.append(user_message("half \ud83d emoji \ud83d\ude00"))
     assert texts(Session.read("s").messages) == ["half \ufffd emoji \U0001f600"]
+
+
+HALVES = st.text(st.sampled_from("a\ud83d\ude00\U0001f600é"), max_size=6)
+
+
+@given(said=HALVES, name=HALVES, id=HALVES, value=HALVES, kept=st.booleans())
+def test_memory_and_file_tell_the_same_of_halves_of_characters(
+    said: str, name: str, id: str, value: str, kept: bool, tmp_path_factory: pytest.TempPathFactory
+):
+    os.environ["ORKAS_HOME"] = str(tmp_path_factory.mktemp("halves"))
+    asked = ToolCall(id=id, name=name, arguments={value: [value]}, vendor={"x": value})
+    with Session.open("s", ops=NoSync()) if kept else Session() as session:
+        given = session.append(
+            UserMessage([Text(text=said)], id=id),
+            AssistantMessage([Thinking(text=said), asked], value, stop_reason="tool_use"),
+            tool_result(id, value),
+        )
+        session.append(user_message(said * 3))
+        stored = session.records()
+    assert [m in session.messages for m in given] == [True] * 3
+    assert json.loads(json.dumps(stored, ensure_ascii=False).encode()) == stored
+    if kept:
+        assert Session.read("s").records() == stored
+
+
+def test_a_well_formed_message_is_stored_as_the_very_object():
+    message = user_message("plain \U0001f600")
+    assert Session().append(message)[0] is message
 
 
 def test_pictures_find_their_place_even_when_the_user_spoke_first():
@@ -482,6 +534,203 @@ def test_calls_without_an_id_are_read(home: Path):
     assert is_paired(session.messages)
     assert texts(session.messages) == ["note.txt"]
     assert session.loaded.damaged == []
+
+
+# --- one bad value never costs the rest ---------------------------------------------------------------------------
+
+HEADER = b'{"type":"session","version":1,"id":"s"}\n'
+WORDS = [{"type": "text", "text": "WORDS"}]
+CALLS = {"role": "assistant", "content": [{"type": "tool_call", "id": "a", "name": "shell", "arguments": {}}]}
+
+
+def lines_of(*records: object) -> bytes:
+    return HEADER + b"".join(json.dumps(r).encode() + b"\n" for r in records)
+
+
+def read_back(home: Path, *records: object) -> Session:
+    place(home, "s", lines_of(*records))
+    session = Session.read("s")
+    assert session.loaded.damaged == []
+    assert session.warnings == []
+    return session
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "value"),
+    [
+        ({"role": "user", "id": 1.5}, "id", "1.5"),
+        ({"role": "user", "id": 7}, "id", "7"),
+        ({"role": "user", "id": [7]}, "id", ""),
+        ({"role": "user", "ts": True}, "ts", ""),
+        ({"role": "user", "ts": 12}, "ts", 12.0),
+        ({"role": "user", "vendor": "x"}, "vendor", None),
+        ({"role": "assistant", "usage": "?"}, "usage", None),
+        ({"role": "assistant", "usage": {"input": 1.5, "output": True, "cost_usd": 1}}, "usage", Usage(1, cost_usd=1.0)),
+        ({"role": "assistant", "stop_reason": 5}, "stop_reason", ""),
+        ({"role": "assistant", "model": {}}, "model", ""),
+    ],
+    ids=str,
+)
+def test_a_field_of_another_type_is_read_as_left_out(record: dict, name: str, value: object, home: Path):
+    (message,) = read_back(home, {**record, "content": WORDS}).messages
+    assert texts([message]) == ["WORDS"]
+    assert getattr(message, name) == value
+
+
+@pytest.mark.parametrize(("given", "meant"), [(1, True), (0, False), ("yes", True), ([], False), (None, False)])
+def test_marks_of_a_result_go_by_truth(given: object, meant: bool, home: Path):
+    result = {"role": "tool", "tool_call_id": "a", "content": WORDS, "is_error": given, "synthetic": given}
+    message = read_back(home, CALLS, result).messages[1]
+    assert texts([message]) == ["WORDS"]
+    assert (message.is_error, message.synthetic) == (meant, meant)
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments", "raw"),
+    [
+        ('{"x":[1]}', {"x": [1]}, '{"x":[1]}'),
+        ('{"x":', None, '{"x":'),
+        ("[1]", None, "[1]"),
+        ([1], None, "[1]"),
+        (None, None, None),
+    ],
+)
+def test_arguments_written_otherwise_are_kept(given: object, arguments: object, raw: object, home: Path):
+    odd = {"type": "tool_call", "id": 5, "name": None, "arguments": given}
+    said = {"role": "assistant", "content": [*WORDS, odd]}
+    first, second = read_back(home, said, {"role": "tool", "tool_call_id": 5, "content": "done"}).messages
+    assert texts([first, second]) == ["WORDS", "done"]
+    assert calls_of(first) == [ToolCall(id="5", name="", arguments=arguments, arguments_raw=raw)]
+
+
+def test_a_bad_block_leaves_the_others_and_itself(home: Path):
+    bad = [{"type": "text", "text": None}, {"type": ["text"], "text": "x"}, {"type": "image", "media_type": 1}, 7]
+    session = read_back(home, {"role": "user", "content": [bad[0], "as a string", *bad[1:], *WORDS]})
+    assert texts(session.messages) == ["as a string", "WORDS"]
+    kept = [b.vendor for b in session.messages[0].content if isinstance(b, Opaque)]
+    assert kept == [{"value": bad[0]}, bad[1], {"value": bad[2]}, {"value": 7}]
+
+
+def nested(depth: int, kind: str) -> str:
+    return "[" * depth + "]" * depth if kind == "list" else '{"a":' * depth + "1" + "}" * depth
+
+
+@pytest.mark.parametrize("kind", ["list", "object"])
+@pytest.mark.parametrize("depth", [150, 400, 900, 5_000, 20_000])
+@pytest.mark.parametrize("where", ["header", "other", "vendor", "arguments", "bad field", "bad role"])
+def test_no_depth_of_nesting_stops_a_file_from_opening(where: str, depth: int, kind: str, home: Path):
+    deep = nested(depth, kind)
+    line = {
+        "header": "",
+        "other": '{"type":"note","x":%s}',
+        "vendor": '{"role":"assistant","content":[{"type":"text","text":"deep"}],"vendor":{"x":%s}}',
+        "arguments": '{"role":"assistant","content":[{"type":"text","text":"deep"},'
+        '{"type":"tool_call","id":"a","name":"t","arguments":{"x":%s}}]}',
+        "bad field": '{"role":"user","ts":%s,"content":[{"type":"text","text":"deep"}]}',
+        "bad role": '{"role":%s,"content":[]}',
+    }[where]
+    head = '{"type":"session","version":1,"id":"s","x":%s}' % (deep if where == "header" else "1")
+    said = '{"role":"user","content":[{"type":"text","text":"WORDS"}]}'
+    rest = [line.replace("%s", deep)] if line else []
+    path = place(home, "s", "\n".join([head, said, *rest, said, ""]).encode())
+    session = Session.read("s")
+    said_so = [t for t in texts(session.messages) if t in ("WORDS", "deep")]
+    assert said_so == (["WORDS", "deep", "WORDS"] if "deep" in line else ["WORDS", "WORDS"])
+    assert session.loaded.damaged == ([3] if where == "bad role" else [])
+    with Session.open("s") as opened:
+        opened.rewrite([user_message("first"), *opened.messages[1:]])
+        opened.append(user_message("last"))
+    for form in ("md", "html", "jsonl"):
+        assert "WORDS" in export("s", form)
+    again = path.read_text().split("\n")
+    assert [x for x in rest if where != "bad role" and x not in again] == []
+    assert again[0] == head
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from([10**400, "text", "user", "\ud83d"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+FULL: list[dict] = [
+    {
+        "role": "user", "id": "record-1", "ts": "2026-11-30T10:00:01.120Z", "origin": "x", "tool_call_id": "q", "vendor": {},
+        "content": [
+            {"type": "text", "text": "one", "file": "f", "bytes": 5, "vendor": {"a": 1}},
+            {"type": "image", "media_type": "image/png", "data": "AA==", "file": "f", "vendor": {}},
+        ],
+    },
+    {
+        "role": "assistant", "id": "record-2", "ts": 5, "model": "v/m", "api": "x", "stop_reason": "stop", "vendor": {},
+        "usage": {"input": 1, "output": 2, "cache_read": 3, "cache_write": 4, "reasoning": 5, "cost_usd": 0.5},
+        "content": [
+            {"type": "thinking", "text": "hm", "signature": "s", "redacted": "r", "encrypted": "e", "vendor": {}},
+            {"type": "text", "text": "two"},
+            {"type": "tool_call", "id": "c", "name": "t", "arguments": {}, "arguments_raw": "{}", "signature": "s"},
+            {"type": "opaque", "kind": "k", "vendor": {"x": 1}},
+        ],
+    },
+    {
+        "role": "tool", "id": "record-3", "ts": "", "tool_call_id": "c", "is_error": True, "synthetic": False, "vendor": {},
+        "content": [{"type": "text", "text": "three"}],
+    },
+]  # fmt: skip
+
+
+def spots(value: object, path: tuple = ()) -> list[tuple]:
+    """Where every field of plain data lies."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [spot for key, inner in items for spot in [(*path, key), *spots(inner, (*path, key))]]
+
+
+SPOTS = [spot for spot in spots(FULL) if len(spot) > 1]
+
+
+@settings(max_examples=250)
+@given(spot=st.sampled_from(SPOTS), value=JSON)
+def test_any_value_in_any_field_keeps_the_words_of_all_others(spot: tuple, value: object, tmp_path_factory):
+    records = json.loads(json.dumps(FULL))
+    inside = records
+    for key in spot[:-1]:
+        inside = inside[key]
+    inside[spot[-1]] = value
+    path = tmp_path_factory.mktemp("any") / "s.jsonl"
+    path.write_bytes(lines_of({"role": "user", "content": "before"}, *records, {"role": "user", "content": "behind"}))
+    session = Session.read(path)
+    kept = set(texts(session.messages))
+    for n, record in enumerate(FULL):
+        broken = spot[0] == n and (spot[1:] in [("role",), ("content",)])
+        for m, block in enumerate(record["content"]):
+            hit = spot[:3] == (n, "content", m) and (len(spot) == 3 or spot[3] in ("type", "text"))
+            lost = broken or hit
+            orphan = n == 2 and "c" not in [c.id for m in session.messages for c in calls_of(m)]
+            orphan = orphan or spot == (2, "tool_call_id")
+            assert lost or orphan or block["type"] != "text" or block["text"] in kept
+    assert {"before", "behind"} <= kept
+    assert session.loaded.damaged in ([], [spot[0] + 3] if spot[1:] == ("role",) else [])
+    assert is_paired(session.messages)
+    for form in ("md", "html", "jsonl"):
+        export(path, form)
+
+
+KEYS = st.sampled_from(["role", "type", "content", "id", "version", "tool_call_id", "text", "usage"])
+ODD = st.dictionaries(KEYS, JSON | st.sampled_from(["session", "tool", "assistant"]), max_size=5)
+
+
+@given(lines=st.lists(ODD | JSON, max_size=4), cut=st.integers(0, 40), noise=st.binary(max_size=3))
+def test_no_line_of_json_stops_a_file_from_opening(
+    lines: list, cut: int, noise: bytes, tmp_path_factory: pytest.TempPathFactory
+):
+    data = lines_of({"role": "user", "content": WORDS}, *lines)
+    path = tmp_path_factory.mktemp("odd") / "s.jsonl"
+    path.write_bytes(data[: max(len(data) - cut, len(lines_of({"role": "user", "content": WORDS})))] + noise)
+    session = Session.read(path)
+    assert "WORDS" in texts(session.messages)
+    assert is_paired(session.messages)
+    repair(path)
+    again = Session.read(path)
+    assert again.records() == session.records()
+    assert (again.loaded.damaged, again.loaded.renamed, again.loaded.dropped) == ([], 0, 0)
 
 
 def test_unknown_records_and_fields_survive_a_rewrite(home: Path):
@@ -756,6 +1005,25 @@ def test_media_stays_inside_its_folder(file: str, home: Path):
             (home / "sessions/s.files/link.txt").symlink_to(home / "sessions/s.jsonl")
         with pytest.raises(StorageError, match="no file"):
             session.media(file)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and pipes of POSIX")
+@pytest.mark.parametrize("file", ["/etc/hosts", "../s.jsonl", "a\0b", "x" * 5000, "\ud83d", "loop", "pipe", "folder", ".", ""])
+def test_a_file_that_is_not_among_the_files_harms_nothing(file: str):
+    with Session.open("s") as session:
+        blocks = [Text(text="WORDS", file=file, bytes=3), Image(media_type="image/png", file=file)]
+        session.append(asks("a"), ToolMessage("a", blocks), user_message("go on"))
+        session.files.mkdir()
+        (session.files / "loop").symlink_to("loop")
+        os.mkfifo(session.files / "pipe")
+        (session.files / "folder").mkdir()
+        with pytest.raises(StorageError, match="no file"):
+            session.media(file)
+        kept = session.records()
+    assert Session.read("s").records() == kept
+    for form in ("md", "html", "jsonl"):
+        assert "WORDS" in export("s", form)
+    assert texts(Session.read(fork("s")).messages) == ["WORDS", "go on"]
 
 
 # --- random sessions ----------------------------------------------------------------------------------------------

@@ -125,6 +125,55 @@ def test_large_sessions_are_listed_from_their_ends_alone(home: Path):
     assert (info.title, info.model, info.updated) == ("Plan a trip", "v/last", "2026-05-01T00:00:00Z")
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Plan a long trip. " * 25_000, ("Plan a long trip. " * 25_000)[:79] + "…"),
+        ("é\n\"ü\" \\ " * 60_000, ('é "ü" \\ ' * 60_000)[:79] + "…"),
+        ("\U0001f600" * 60_000, "\U0001f600" * 79 + "…"),
+    ],
+)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_first_message_longer_than_what_is_read_still_gives_the_title(
+    text: str, title: str, ascii_only: bool, home: Path
+):
+    make("long", user_message("x"))
+    said = {"role": "user", "content": [{"type": "text", "text": text}], "id": "a"}
+    line = json.dumps(said, ensure_ascii=ascii_only, separators=(",", ":")).encode()
+    path = home / "sessions/long.jsonl"
+    header = path.read_bytes().split(b"\n")[0]
+    for pad in range(12):  # the end of what is read falls on every place of a character and its escape
+        path.write_bytes(header + b"\n" + b" " * pad + line + b"\n")
+        assert [s.title for s in shelf.list_sessions()] == [title]
+
+
+def test_a_long_first_message_of_somebody_else_gives_no_title(home: Path):
+    make("long", AssistantMessage([Text(text="I begin. " * 10_000)]))
+    assert [s.title for s in shelf.list_sessions()] == [""]
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").is_file(), reason="needs a file that is there and cannot be read")
+def test_a_file_that_cannot_be_read_is_listed_and_hides_nothing(home: Path):
+    talk("good")
+    (home / "sessions/bad.jsonl").symlink_to("/proc/self/mem")
+    seen = {s.id: s.title for s in shelf.list_sessions()}
+    assert seen["good"] == "Plan a trip"
+    assert seen["bad"].startswith("(cannot be read: ")
+    assert {hit.session for hit in shelf.search("trip")} == {"good"}
+
+
+def test_one_file_of_odd_values_hides_no_session(home: Path):
+    talk("good")
+    odd = [
+        b'{"role":null,"content":[]}', b'{"role":"user","content":[{"type":{"a":1}},"odd trip"]}',
+        b'{"type":"session","version":' + b"[" * 5000 + b"]" * 5000 + b"}", b'{"role":"user","content":[],"ts":1e300}',
+    ]  # fmt: skip
+    for n, line in enumerate(odd):
+        (home / f"sessions/odd{n}.jsonl").write_bytes(line + b"\n")
+    assert sorted(s.id for s in shelf.list_sessions()) == ["good", "odd0", "odd1", "odd2", "odd3"]
+    assert {hit.session for hit in shelf.search("trip")} == {"good", "odd1"}
+
+
 # --- check and repair ---------------------------------------------------------------------------------------------
 
 BROKEN = b"\n".join(

@@ -58,10 +58,10 @@ class Attachments:
             raise missing
         path = self.folder / file
         try:
-            if path.resolve().parent != self.folder.resolve():
+            if path.resolve().parent != self.folder.resolve() or not path.is_file():
                 raise missing
             return path.read_bytes()
-        except (OSError, ValueError):
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
             raise missing from None
 
     def spill(self, text: str, name: str) -> Text:

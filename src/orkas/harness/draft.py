@@ -21,7 +21,9 @@ from orkas.infra.messages import (
     ToolMessage,
     UserMessage,
     calls_of,
+    encode,
     new_id,
+    settled,
 )  # fmt: skip
 
 __all__ = ["Draft", "Round", "place"]
@@ -43,6 +45,8 @@ class Round(msgspec.Struct, eq=False):
     calls: list[_Call] = msgspec.field(default_factory=list)
     call_ids: set[str] = msgspec.field(default_factory=set)
     record_ids: set[str] = msgspec.field(default_factory=set)
+    numbers: dict[str, int] = msgspec.field(default_factory=dict)
+    """See ``fresh_id``."""
 
     @classmethod
     def after(cls, messages: Sequence[Message]) -> Round:
@@ -55,16 +59,19 @@ class Round(msgspec.Struct, eq=False):
         return made
 
     def copy(self) -> Round:
-        """Calls of its own, the same sets of ids: they are long and only grow."""
-        return Round([_Call(c.call, c.given, c.open) for c in self.calls], self.call_ids, self.record_ids)
+        """Calls of its own, the same ids and numbers: they are long and only grow."""
+        return Round([_Call(c.call, c.given, c.open) for c in self.calls], self.call_ids, self.record_ids, self.numbers)
 
 
 class Draft:
-    """Collects messages for one append. ``messages``: all that will be stored; ``given``: those the caller gave."""
+    """Collects messages for one append.
+
+    ``lines``: all that will be stored, each with its JSON; ``given``: those the caller gave, as they will be stored.
+    """
 
     def __init__(self, round: Round, attachments: Attachments) -> None:
         self.round = round.copy()
-        self.messages: list[Message] = []
+        self.lines: list[tuple[Message, bytes]] = []
         self.given: list[Message] = []
         self._attachments = attachments
         self._new_call_ids: list[str] = []
@@ -73,6 +80,7 @@ class Draft:
     def undo(self) -> None:
         """Forget the draft: the ids it took are free again."""
         self.round.call_ids.difference_update(self._new_call_ids)
+        self.round.numbers.clear()
         self.round.record_ids.difference_update(self._new_record_ids)
 
     def add(self, message: Message) -> None:
@@ -81,6 +89,8 @@ class Draft:
         Raises:
             ValueError: a result that answers no open call.
         """
+        message, line = settled(message)
+        as_given = message
         if isinstance(message, ToolMessage):
             message = self._answer(message)
         elif is_tool_image(message) and (place := self._find(message.tool_call_id)):  # type: ignore[union-attr]
@@ -92,7 +102,7 @@ class Draft:
         message = self._slim(message)
         if message.id and message.id in self.round.record_ids:
             message = replace(message, id=new_id())
-        self._put(message)
+        self._put(message, line if message is as_given else encode(message))
         self.given.append(message)
 
     def check_sizes(self, lines: Sequence[tuple[Message, bytes]]) -> None:
@@ -104,26 +114,28 @@ class Draft:
                 hint="put the material into a file and name the file in the message",
             )
 
-    def _put(self, message: Message) -> None:
+    def _put(self, message: Message, line: bytes) -> None:
         if message.id and message.id not in self.round.record_ids:
             self.round.record_ids.add(message.id)
             self._new_record_ids.append(message.id)
-        self.messages.append(message)
+        self.lines.append((message, line))
 
     def _close_open(self) -> None:
         for call in self.round.calls:
             if call.open:
                 call.open = False
-                self._put(interrupted(call.call))
+                result = interrupted(call.call)
+                self._put(result, encode(result))
 
     def _register(self, message: AssistantMessage) -> AssistantMessage:
         """The message with ids of its own for all calls, which are open from now on."""
         calls = []
+        taken = self.round.call_ids
         for call in calls_of(message):
             own = call
-            if not call.id or call.id in self.round.call_ids:
-                own = replace(call, id=fresh_id(call.id, self.round.call_ids, len(self.round.call_ids) + 1))
-            self.round.call_ids.add(own.id)
+            if not call.id or call.id in taken:
+                own = replace(call, id=fresh_id(call.id, taken, len(taken) + 1, self.round.numbers))
+            taken.add(own.id)
             self._new_call_ids.append(own.id)
             calls.append(_Call(own, call.id))
         if not calls:

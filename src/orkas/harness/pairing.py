@@ -171,14 +171,19 @@ def interrupted(call: ToolCall, text: str = INTERRUPTED) -> ToolMessage:
     return ToolMessage(call.id, [Text(text=text)], is_error=True, synthetic=True, id=f"{call.id}-interrupted")
 
 
-def fresh_id(given: str, taken: set[str], place: int) -> str:
-    """An id for a call whose own is empty or taken: ``given_2``, ``given_3``, …, or ``call_<place>`` and so on."""
+def fresh_id(given: str, taken: set[str], place: int, numbers: dict[str, int]) -> str:
+    """An id for a call whose own is empty or taken: ``given_2``, ``given_3``, …, or ``call_<place>`` and so on.
+
+    ``numbers`` remembers where counting may go on for each beginning, so that an id used in every round costs no more
+    each time. Keep it as long as ``taken``, and clear it when ids are taken out of that.
+    """
     base = given or f"call_{place}"
     if not given and base not in taken:
         return base
-    n = 2
+    n = numbers.get(base, 2)
     while f"{base}_{n}" in taken:
         n += 1
+    numbers[base] = n + 1
     return f"{base}_{n}"
 
 
@@ -238,6 +243,7 @@ def _synthetic(message: Message) -> bool:
 def _groups(messages: Sequence[Message]) -> tuple[dict[int, list[_Slot]], int]:
     """The calls of each assistant message that has any, under ids that are unique; how many were renamed."""
     taken: set[str] = set()
+    numbers: dict[str, int] = {}
     groups: dict[int, list[_Slot]] = {}
     place = renamed = 0
     for i, m in enumerate(messages):
@@ -245,7 +251,7 @@ def _groups(messages: Sequence[Message]) -> tuple[dict[int, list[_Slot]], int]:
             place += 1
             given = call.id
             if not given or given in taken:
-                call = replace(call, id=fresh_id(given, taken, place))  # noqa: PLW2901
+                call = replace(call, id=fresh_id(given, taken, place, numbers))  # noqa: PLW2901
                 renamed += 1
             taken.add(call.id)
             groups.setdefault(i, []).append(_Slot(call, given))

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from orkas.infra.messages import Message, decode_message, encode
+from orkas.infra.messages import Message, decode_message, encode, loads, whole
 
 __all__ = ["VERSION", "Record", "Recovered", "records_of", "recover"]
 
@@ -22,7 +22,7 @@ VERSION = 1
 
 _BOM = b"\xef\xbb\xbf"
 _decode_lines = msgspec.json.Decoder(Message).decode_lines
-_lenient = json.JSONDecoder(strict=False)  # allows raw control characters inside strings
+_lenient = json.JSONDecoder(strict=False, parse_int=whole)  # allows raw control characters inside strings
 _MOST_LINES = 100_000
 """How many physical lines one broken record may span."""
 _MOST_JOINS = 8
@@ -90,7 +90,7 @@ def _quick(data: bytes) -> Recovered | None:
         line_end = data.find(b"\n", start) + 1 or len(data)
         try:
             found.header = json.loads(data[start:line_end])
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         start = line_end
     try:
@@ -127,7 +127,7 @@ def _admit(record: Record, found: Recovered, records: list[Record], seen: set[st
     """Take a record in, once per record id. The first header counts."""
     message = record.message
     if message is None:
-        head = json.loads(record.raw)
+        head = loads(record.raw)
         if head["type"] == "session" and not found.header:
             found.header = head
     elif message.id in seen:

@@ -288,15 +288,15 @@ class Session:
                 raise
             self._pending += lines
             self._round = draft.round
-            for message in draft.messages:
+            for message, _ in draft.lines:
                 place(self.messages, message)
             return draft.given
 
     def _lines(self, draft: Draft) -> list[tuple[Message, bytes]]:
         """What the file will get: with the first message after loading also the results made up on load."""
-        if self._store is None or not draft.messages:
+        if self._store is None or not draft.lines:
             return []
-        lines = [(m, encode(m) + b"\n") for m in (*self._healed, *draft.messages)]
+        lines = [(m, line + b"\n") for m, line in (*((m, encode(m)) for m in self._healed), *draft.lines)]
         draft.check_sizes(lines)
         self._healed = []
         return lines

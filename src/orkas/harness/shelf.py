@@ -5,11 +5,13 @@ A message is named by its number: its place, from 1, in the paired history.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +27,18 @@ from orkas.harness.transcript import to_html, to_markdown
 from orkas.infra import files
 from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.home import home
-from orkas.infra.messages import AssistantMessage, Image, Message, Text, UserMessage, encode, new_id, now, text_of
+from orkas.infra.messages import (
+    AssistantMessage,
+    Image,
+    Message,
+    Text,
+    UserMessage,
+    encode,
+    new_id,
+    now,
+    text_of,
+    well_formed,
+)
 
 __all__ = [
     "Hit", "Repair", "SessionInfo", "check", "delete", "export", "fork", "import_file", "last", "list_sessions",
@@ -43,7 +56,8 @@ class SessionInfo(msgspec.Struct):
 
     id: str
     title: str
-    """The beginning of the first thing the user said; empty if that is far from the start of the file."""
+    """The beginning of the first thing the user said, or why the file cannot be read; empty if the user spoke far from
+    the start of the file."""
     updated: str
     """UTC, ISO 8601. Empty when neither the records nor the file tell a believable time."""
     bytes: int
@@ -226,7 +240,7 @@ def search(query: str) -> Iterator[Hit]:
 def _hits(name: str, wanted: str) -> Iterator[Hit]:
     try:
         session = Session.read(path_of(name))
-    except (StorageError, UsageError):  # gone or unreadable since it was listed: the others can still be searched
+    except Exception:  # noqa: BLE001 - gone or unreadable, as the list tells: the others can still be searched
         return
     for number, message in enumerate(session.messages, 1):
         text = text_of(message)
@@ -292,25 +306,50 @@ def _belongings(path: Path) -> list[Path]:
     return beside + ([files_of(path)] if files_of(path).exists() else [])
 
 
-def _info(path: Path, now_s: float) -> tuple[float, int, SessionInfo] | None:
-    """(believable time, file time in ns, the line of the list); None for what is no readable file."""
+_Line = tuple[float, int, SessionInfo]
+"""Believable time, time of the file in ns, the line of the list."""
+
+
+def _info(path: Path, now_s: float) -> _Line | None:
+    """What is known of a session; None when its file is gone. One bad file never hides the others."""
     try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            head = file.read(_HEAD_BYTES)
-            tail = b""
-            if status.st_size > len(head):
-                file.seek(max(len(head), status.st_size - _TAIL_BYTES))
-                tail = file.read(_TAIL_BYTES)
-    except OSError:
+        return _look(path, now_s)
+    except FileNotFoundError:
         return None
-    first = recover(head[: head.rfind(b"\n") + 1] if tail else head).messages
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with this file, the other sessions are to be listed
+        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        size, changed_ns = 0, 0
+        with suppress(OSError):
+            status = path.stat()
+            size, changed_ns = status.st_size, status.st_mtime_ns
+        updated = _believable([changed_ns / 1e9], now_s)
+        title = _shown(f"(cannot be read: {reason})")
+        return updated, changed_ns, SessionInfo(_id(path), title, _stamp(updated), size, "")
+
+
+def _look(path: Path, now_s: float) -> _Line:
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        head = file.read(_HEAD_BYTES)
+        tail = b""
+        if status.st_size > len(head):
+            file.seek(max(len(head), status.st_size - _TAIL_BYTES))
+            tail = file.read(_TAIL_BYTES)
+    end = head.rfind(b"\n") + 1 if tail else len(head)
+    first = recover(head[:end]).messages
     newest = recover(tail[tail.find(b"\n") + 1 :]).messages if tail else first
     updated = _believable([_seconds(getattr(newest[-1], "ts", "")) if newest else 0.0, status.st_mtime], now_s)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(updated)) if updated else ""
     model = next((m.model for m in reversed(newest or first) if isinstance(m, AssistantMessage) and m.model), "")
-    id = path.name.removesuffix(".jsonl")
-    return updated, status.st_mtime_ns, SessionInfo(id, _title(first), stamp, status.st_size, model)
+    title = _title(first) or _title_of_cut(head[end:])
+    return updated, status.st_mtime_ns, SessionInfo(_id(path), title, _stamp(updated), status.st_size, model)
+
+
+def _id(path: Path) -> str:
+    return path.name.removesuffix(".jsonl")
+
+
+def _stamp(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if seconds else ""
 
 
 def _believable(times: list[float], now_s: float) -> float:
@@ -333,7 +372,26 @@ def _seconds(stamp: str | float) -> float:
 def _title(messages: list[Message]) -> str:
     for message in messages:
         if isinstance(message, UserMessage) and message.origin is None and (text := text_of(message).strip()):
-            line = " ".join(text.split())
-            line = "".join(c for c in line if c.isprintable())
-            return line if len(line) <= _TITLE else line[: _TITLE - 1] + "…"
+            return _shown(text)
     return ""
+
+
+def _title_of_cut(record: bytes) -> str:
+    """The beginning of what the user said in a record of which only the beginning was read."""
+    found = _SPEAKING.match(record) and _SAID.search(record)
+    if not found:
+        return ""
+    said = found[1].decode("utf-8", "ignore")
+    with suppress(ValueError):
+        return _shown(well_formed(json.loads(f'"{said}"', strict=False)))
+    return ""
+
+
+_SPEAKING = re.compile(rb'\s*\{\s*"role"\s*:\s*"user"')
+_SAID = re.compile(rb'"(?:text|content)"\s*:\s*"((?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u]){1,4000})')
+
+
+def _shown(text: str) -> str:
+    """The beginning of a text on one line."""
+    line = "".join(c for c in " ".join(text.split()) if c.isprintable())
+    return line if len(line) <= _TITLE else line[: _TITLE - 1] + "…"

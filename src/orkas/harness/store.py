@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import json
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from orkas.harness.recovery import VERSION, Record, Recovered, records_of, recover
 from orkas.infra import files
 from orkas.infra.errors import SessionMissing, SessionUnreadable, StorageError
-from orkas.infra.messages import Message, Text, ToolMessage, encode, now
+from orkas.infra.messages import Message, Text, ToolMessage, encode, loads, now
 
 __all__ = ["LINE_CAP", "SPILL_CAP", "JsonlStore", "clip", "files_of", "read_bytes"]
 
@@ -197,7 +196,7 @@ class JsonlStore:
         """The new content: other records keep their place among the messages that stay."""
         place = {id(m): i for i, (_, m) in enumerate(records) if m is not None}
         others = [(i, r.raw) for i, (r, m) in enumerate(records) if m is None]
-        heads = [n for n, (_, raw) in enumerate(others) if json.loads(raw)["type"] == "session"]
+        heads = [n for n, (_, raw) in enumerate(others) if loads(raw)["type"] == "session"]
         lines = [others.pop(heads[0])[1] if heads else self._header().rstrip()]
         for message in messages:
             i = place.get(id(message))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from orkas.infra.errors import StorageError
-from orkas.infra.messages import AssistantMessage, Block, Image, Message, Text, Thinking, ToolCall, ToolMessage
+from orkas.infra.messages import AssistantMessage, Block, Image, Message, Text, Thinking, ToolCall, ToolMessage, encode
 
 __all__ = ["inert", "to_html", "to_markdown"]
 
@@ -87,7 +87,10 @@ def _fence(text: str) -> str:
 def _arguments(call: ToolCall) -> str:
     if call.arguments is None:
         return call.arguments_raw or ""
-    return json.dumps(call.arguments, ensure_ascii=False, indent=1)
+    try:
+        return json.dumps(call.arguments, ensure_ascii=False, indent=1)
+    except RecursionError:  # too deeply nested for lines of their own
+        return encode(call.arguments).decode()
 
 
 def _section(number: int, message: Message, media: Callable[[str], bytes]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
@@ -16,8 +17,8 @@ import msgspec
 
 __all__ = [
     "AssistantMessage", "Block", "Image", "Message", "Opaque", "StopReason", "Text", "Thinking", "ToolCall",
-    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "new_id", "now", "text_of",
-    "to_record", "tool_result", "user_message", "well_formed",
+    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "now", "settled",
+    "text_of", "to_record", "tool_result", "user_message", "well_formed",
 ]  # fmt: skip
 
 StopReason: TypeAlias = Literal[
@@ -127,7 +128,6 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 _encoder = msgspec.json.Encoder()
 _decode_typed = msgspec.json.Decoder(Message).decode
-_KNOWN = {"text": Text, "image": Image, "thinking": Thinking, "tool_call": ToolCall, "opaque": Opaque}
 _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
@@ -176,6 +176,15 @@ def encode(value: object) -> bytes:
         return _encoder.encode(scrub(msgspec.to_builtins(value)))
 
 
+def settled(message: Message) -> tuple[Message, bytes]:
+    """The message as its JSON tells it, and that: the same object unless it held halves of surrogate pairs."""
+    try:
+        return message, _encoder.encode(message)
+    except UnicodeEncodeError:
+        message = msgspec.convert(scrub(msgspec.to_builtins(message)), type(message))
+        return message, _encoder.encode(message)
+
+
 def to_record(message: Message) -> dict[str, Any]:
     """The message as plain data in the form of the session file, ``is_error`` and ``synthetic`` always present."""
     record = cast("dict[str, Any]", msgspec.to_builtins(message))
@@ -188,67 +197,186 @@ def to_record(message: Message) -> dict[str, Any]:
 def decode_message(line: bytes | dict[str, Any]) -> Message | None:
     """Read one message record. None when it is a record of another type.
 
-    Unknown blocks become ``Opaque``, unknown fields are ignored, a plain string as content is read as one text, a call
-    or result without an id has the empty one.
+    Unknown fields are ignored, unknown blocks become ``Opaque``, a plain string as content is read as one text. One bad
+    value never costs the rest: a field of another type than its own is read as if it were left out, a block without
+    what makes it one becomes ``Opaque``, and what is nested deeper than memory can follow is cut there.
 
     Raises:
-        ValueError: the JSON is broken or the record is no message although it has a role.
+        ValueError: the JSON is broken, or there is no telling who speaks.
     """
-    if isinstance(line, bytes):
-        try:
-            return _decode_typed(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass
-        line = _loads(line)
-    if not isinstance(line, dict):
-        raise ValueError("a record must be a JSON object")  # noqa: TRY004 - damage, not a programming error
-    if "role" not in line:
-        if not isinstance(line.get("type"), str):
-            raise ValueError("a record needs a role or a type")
-        return None
-    record = _filled(scrub(line))
-    content = record.get("content", [])
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    if not isinstance(content, list):
-        raise ValueError("a message needs its content as a list of blocks")  # noqa: TRY004
-    record["content"] = [_tolerant_block(b) for b in content]
-    if record["role"] == "tool":
-        record.setdefault("tool_call_id", "")
     try:
-        return cast("Message", msgspec.convert(record, Message))
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None
+        if isinstance(line, bytes):
+            return _decode(line)
+        return _tolerant(line)
+    except RecursionError:
+        if isinstance(line, bytes):
+            return _decode(_shallow(line))
+        raise ValueError("a record is nested too deeply") from None
 
 
-def _loads(line: bytes) -> Any:
+def loads(line: bytes) -> Any:
+    """Plain data of one JSON text, as far as memory can follow it: what is nested deeper is read as null.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        return _parse(line.decode())
+    except RecursionError:
+        return _parse(_shallow(line).decode())
+
+
+def _decode(line: bytes) -> Message | None:
+    try:
+        return _decode_typed(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _tolerant(_parse(line.decode()))
+
+
+def _parse(text: str, *, strict: bool = True) -> Any:
     import json
 
-    return json.loads(line.decode("utf-8"))
+    return json.loads(text, strict=strict, parse_int=whole)
 
 
-def _filled(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields that hold something, ids as text: ``null`` means what leaving the field out means."""
-    filled = {name: value for name, value in fields.items() if value is not None}
-    for name in ("id", "tool_call_id"):
-        if isinstance(filled.get(name), int):
-            filled[name] = str(filled[name])
-    return filled
+def whole(digits: str) -> int | float:
+    """A whole number of JSON; one of more digits than Python converts is infinite."""
+    return int(digits) if len(digits) < 4000 else float(digits)
 
 
-def _tolerant_block(block: Any) -> Any:
-    """A block we can read as it is; anything else wrapped as ``opaque``."""
-    kind = block.get("type") if isinstance(block, dict) else None
-    if kind in _KNOWN:
-        block = _filled(block)
-        if kind == "tool_call":
-            block = {"id": "", "arguments": None, **block}
-        try:
-            msgspec.convert(block, _KNOWN[kind])
-        except msgspec.ValidationError as error:
-            raise ValueError(str(error)) from None
-        return block
-    return {"type": "opaque", "kind": str(kind), "vendor": block if isinstance(block, dict) else {"value": block}}
+_DEEPEST = 100
+"""Levels of nesting that stay when a record has more than Python can follow (about a thousand)."""
+
+
+def _shallow(line: bytes) -> bytes:
+    """The JSON text with null in the place of everything nested deeper than ``_DEEPEST``."""
+    import re
+
+    pieces: list[bytes] = []
+    depth = kept = 0
+    for token in re.finditer(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{}\]]', line, re.DOTALL):
+        if token[0] in b"{[":
+            depth += 1
+            if depth == _DEEPEST + 1:
+                pieces += line[kept : token.start()], b"null"
+        elif token[0] in b"}]":
+            if depth == _DEEPEST + 1:
+                kept = token.end()
+            depth -= 1
+    return b"".join(pieces) + (line[kept:] if depth <= _DEEPEST else b"")
+
+
+def _tolerant(record: Any) -> Message | None:
+    """The message with whatever can be read of it."""
+    if not isinstance(record, dict):
+        raise ValueError("a record must be a JSON object")  # noqa: TRY004 - damage, not a programming error
+    role = record.get("role")
+    kind = _ROLES.get(role) if isinstance(role, str) else None
+    if kind is None:
+        if role is None and isinstance(record.get("type"), str):
+            return None
+        raise ValueError("a record needs a known role, or a type")
+    fields = _fields(scrub(record), kind)
+    fields.setdefault("content", [])
+    if kind is ToolMessage:
+        fields.setdefault("tool_call_id", "")
+    return kind(**fields)
+
+
+def _tolerant_block(block: Any) -> Block:
+    """A block we can read as it is; anything else as ``Opaque``."""
+    if isinstance(block, str):
+        return Text(text=block)
+    if not isinstance(block, dict):
+        return Opaque(kind="unknown", vendor={"value": block})
+    name = block.get("type")
+    kind = _KNOWN.get(name) if isinstance(name, str) else None
+    if kind is None:
+        return Opaque(kind=name if isinstance(name, str) else "unknown", vendor=block)
+    fields = _fields(block, kind)
+    if kind is ToolCall:
+        fields = {"id": "", "name": "", **fields, **_arguments(block)}
+    elif _NEEDED.get(kind, "type") not in {"type", *fields}:
+        return Opaque(kind=str(name), vendor={"value": block})  # wrapped: no vendor gets a broken block back
+    return kind(**fields)
+
+
+def _fields(given: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The fields that hold what they should. ``null`` means what leaving the field out means."""
+    fields = {}
+    for name in kind.__struct_fields__:
+        reader: Callable[[Any], Any] = _READERS.get(name, _str)
+        if (value := reader(given.get(name))) is not None:
+            fields[name] = value
+    return fields
+
+
+def _str(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _dict(value: Any) -> dict[str, Any] | None:
+    return value if isinstance(value, dict) else None
+
+
+def _truth(value: Any) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def _number(value: Any) -> int | float | None:
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63
+    return value if usable else None
+
+
+def _count(value: Any) -> int | None:
+    number = _number(value)
+    return None if number is None else int(number)
+
+
+def _id(value: Any) -> str | None:
+    number = _number(value)
+    return _str(value) if number is None else str(number)
+
+
+def _stamp(value: Any) -> str | float | None:
+    return value if isinstance(value, str) else _number(value)
+
+
+def _usage(value: Any) -> Usage | None:
+    return Usage(**_fields(value, Usage)) if isinstance(value, dict) else None
+
+
+def _content(value: Any) -> list[Block] | None:
+    if value is None:
+        return None
+    return [_tolerant_block(block) for block in (value if isinstance(value, list) else [value])]
+
+
+def _arguments(block: dict[str, Any]) -> dict[str, Any]:
+    """``arguments`` and ``arguments_raw`` of a call, whose arguments may be an object written as a string."""
+    given, raw = block.get("arguments"), _str(block.get("arguments_raw"))
+    if given is None or isinstance(given, dict):
+        return {"arguments": given, "arguments_raw": raw}
+    if not isinstance(given, str):
+        return {"arguments": None, "arguments_raw": encode(given).decode() if raw is None else raw}
+    try:
+        parsed = _dict(scrub(_parse(given, strict=False)))
+    except (ValueError, RecursionError):
+        parsed = None
+    return {"arguments": parsed, "arguments_raw": given if raw is None else raw}
+
+
+_ROLES: dict[str, type[Message]] = {"user": UserMessage, "assistant": AssistantMessage, "tool": ToolMessage}
+_KNOWN: dict[str, type[Block]] = {
+    "text": Text, "image": Image, "thinking": Thinking, "tool_call": ToolCall, "opaque": Opaque,
+}  # fmt: skip
+_NEEDED: dict[type[Block], str] = {Text: "text", Image: "media_type", Opaque: "kind"}
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "id": _id, "tool_call_id": _id, "ts": _stamp, "vendor": _dict, "content": _content, "arguments": _dict,
+    "is_error": _truth, "synthetic": _truth, "bytes": _count, "usage": _usage, "cost_usd": _number,
+    "input": _count, "output": _count, "cache_read": _count, "cache_write": _count, "reasoning": _count,
+}  # fmt: skip
+"""How each field is read that is no string: None when it does not hold what it should."""
 
 
 def text_of(message: Message) -> str:
