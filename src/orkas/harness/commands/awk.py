@@ -20,13 +20,13 @@ def pipes_or_runs(program: str) -> bool:
         found = regex or _TOKEN.match(program, at)
         if found is None:
             return True
-        token = found.group()
+        piece = found.group()
         at = found.end()
-        if token.isspace() or token.startswith("#"):
+        if piece.isspace() or piece.startswith("#"):
             continue
-        if token in ("|", "@", "`") or token == "system":
+        if piece in ("|", "@", "`", "system"):
             return True
-        before = token if not regex else "regex)"
+        before = "a pattern)" if regex else piece
     return False
 
 

@@ -1,4 +1,4 @@
-"""What the block list says about programs that run code: shells, interpreters, and tools with a language of their own."""
+"""What the block list says about programs that run code: shells, interpreters, tools with a language of their own."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def shell(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
         judge.fed(stdin, scope)
 
 
-_LONG_CODE = re.compile(r"--(eval|print|run|execute|expression|exec|interactive-eval|command)(=.*)?|eval|-Command|-EncodedCommand", re.DOTALL)
+_LONG_CODE = re.compile(
+    r"--(eval|print|run|execute|expression|exec|interactive-eval|command)(=.*)?|eval|-Command|-EncodedCommand",
+    re.DOTALL,
+)
 _RUN_BY_MODULE = ("timeit", "pdb", "code", "IPython")
 
 
@@ -63,8 +66,8 @@ def interpreter(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
             if base != "perl" or not _plain_perl(rest[i:]):
                 judge.ask(f"{base} runs code from the command line")
             return
-        if text == "-m" or text.startswith("-m") and base in ("python", "pypy"):
-            _module(judge, base, text[2:] or (rest[i + 1].text if i + 1 < len(rest) else ""), rest[i + 1 :], stdin)
+        if base in ("python", "pypy") and text.startswith("-m"):
+            _module(judge, base, [Arg(text[2:]), *rest[i + 1 :]] if text != "-m" else rest[i + 1 :], stdin)
             return
         if base == "deno" and i == 0:
             return
@@ -115,10 +118,11 @@ def _plain_perl(rest: list[Arg]) -> bool:
     )
 
 
-def _module(judge: Judge, base: str, module: str, rest: list[Arg], stdin: Stdin | None) -> None:
-    if module.partition(".")[0] in _RUN_BY_MODULE and (len(rest) > 1 or stdin) and (
-        module != "pdb" or any(a.text.startswith(("-c", "--c")) for a in rest)
-    ):
+def _module(judge: Judge, base: str, rest: list[Arg], stdin: Stdin | None) -> None:
+    """``-m timeit CODE``: ``rest`` begins with the module."""
+    module = rest[0].text if rest else ""
+    harmless = module == "pdb" and not any(a.text.startswith(("-c", "--c")) for a in rest)
+    if module.partition(".")[0] in _RUN_BY_MODULE and (len(rest) > 1 or stdin) and not harmless:
         judge.ask(f"{base} runs code from the command line")
 
 
@@ -174,18 +178,24 @@ def sed(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | N
     sed_writes(judge, rest, scope)
 
 
-_EDITOR_RUNS = re.compile(r"\+.*[A-Za-z!:]|-(c|S|s|u|U|es?|l|w|W)$|--(cmd|remote|server|eval|batch|script|load|funcall)|-(batch|eval|l|f|script)$|-c.")
+_EDITOR_RUNS = re.compile(
+    r"\+.*[A-Za-z!:]|-(c|S|s|u|U|es?|l|w|W)$|-c.|-(batch|eval|f|script)$"
+    r"|--(cmd|remote|server|eval|batch|script|load|funcall)"
+)
+_PAGER_RUNS = re.compile(r"\+.*[!|]|--(lesskey|cmd)")
 
 
 def editor(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """``vim``, ``emacs``, ``less``: programs for a person, which take commands too."""
+    pager = name in ("less", "more")
+    runs = _PAGER_RUNS if pager else _EDITOR_RUNS
     for i, arg in enumerate(rest):
-        if _EDITOR_RUNS.match(arg.text) or (name not in ("less", "more", "emacs") and "!" in arg.text):
+        if runs.match(arg.text) or (not pager and name != "emacs" and "!" in arg.text):
             judge.ask(f"{name} is told to run another program")
             inner = rest[i + 1].text if i + 1 < len(rest) and arg.text in ("-c", "--cmd") else arg.text
             if "!" in inner:
                 judge.guess(inner.partition("!")[2], scope)
-    if name in ("ex", "ed", "red") and stdin or (stdin and any(a.text in ("-es", "-e", "-E", "-Es") for a in rest)):
+    if stdin and (name in ("ex", "ed", "red") or any(a.text in ("-es", "-e", "-E", "-Es") for a in rest)):
         judge.ask(f"{name} runs what it is fed")
     if name in ("vim", "vi", "nvim", "ex", "ed"):
         for target in flags_and_targets(rest)[1]:
@@ -196,9 +206,10 @@ def language(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdi
     """Calculators, macro processors, data bases, ``make``: their language has a word that starts a program."""
     runs = runners.ESCAPES[name]
     fed = stdin.text(scope) if stdin else ""
+    if fed is None and name == "m4":
+        judge.ask("m4 runs what it is fed")
     if any(runs.search(a.text) for a in rest) or (fed and runs.search(fed)):
         judge.ask(f"{name} is told to run another program")
-    takes_code = name in runners.RUN_INPUT or any(a.text in _INPUT for a in rest)
-    if stdin and takes_code and (name in ("make", "gmake", "ninja", "just", "m4") or fed is None):
-        if not (name == "m4" and fed is not None):
-            judge.ask(f"{name} runs what it is fed")
+    reads_code = any(a.text.removeprefix("-f").removeprefix("--file=") in _INPUT for a in rest)
+    if stdin and reads_code and name in ("make", "gmake", "ninja", "just"):
+        judge.ask(f"{name} runs what it is fed")

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from orkas.harness.commands import known
-from orkas.harness.commands.parser import parse
 from orkas.harness.commands.files import shown
+from orkas.harness.commands.parser import parse
 from orkas.harness.commands.programs import judge_program, runs_when_evaluated
 from orkas.harness.commands.syntax import Group, Lit, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
 from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, arguments, one_text, printed

@@ -26,8 +26,7 @@ def rm(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | No
     if "--no-preserve-root" in flags:
         judge.deny("it removes everything, the root folder included")
     vital = any(is_vital(scope.path(t.text)) for t in targets)
-    doubtful = any(not a.sure and not a.text for a in rest)
-    if any(_RECURSIVE.fullmatch(f) for f in flags) or vital or doubtful and vital:
+    if vital or any(_RECURSIVE.fullmatch(f) for f in flags):
         removes(judge, targets, scope, name, narrow=False)
         return
     for target in targets:
@@ -137,14 +136,26 @@ def unpack(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin 
             judge.ask(f"{name} may write anywhere (absolute names)")
         if words and re.match(r"[a-zA-Z]*[IF]", words[0]):
             judge.ask(f"{name} is told to run another program")
-        for archive in rest[1:] if words and re.match(r"-?[a-zA-Z]*[cru]|--(create|append|update)", words[0]) else []:
-            if known.BLOCK_DEVICE.match(scope.path(archive.text) or ""):
-                judge.writes(archive, scope)
-    takes_out = name not in ("tar", "gtar", "bsdtar") or bool(words and re.match(r"-?[a-zA-Z]*x|--(extract|get)", " ".join(words)))
-    if folder and takes_out:
+        _archive(judge, rest, scope)
+    if folder and (name not in ("tar", "gtar", "bsdtar") or _tar_does("x", "--(extract|get)", words)):
         judge.writes(folder, scope)
-    if name == "cpio" and any(re.match(r"-[a-z]*i|--extract", w) for w in words) and "--no-absolute-filenames" not in words:
+    extracts = name == "cpio" and any(re.match(r"-[a-z]*i|--extract", w) for w in words)
+    if extracts and "--no-absolute-filenames" not in words:
         judge.ask("cpio may write anywhere (absolute names)")
+
+
+def _archive(judge: Judge, rest: list[Arg], scope: Scope) -> None:
+    if not _tar_does("cru", "--(create|append|update)", [a.text for a in rest]):
+        return
+    for arg in rest:
+        path = scope.path(arg.text.removeprefix("--file=").removeprefix("-f")) or ""
+        if known.BLOCK_DEVICE.match(path) or (is_system(path) and arg.text.startswith("-")):
+            judge.writes(Arg(path, arg.sure), scope)
+
+
+def _tar_does(letters: str, long: str, words: list[str]) -> bool:
+    first = bool(words and re.match(rf"[a-zA-Z]*[{letters}]", words[0]))
+    return first or any(re.match(rf"-[a-zA-Z]*[{letters}]|{long}", w) for w in words)
 
 
 def _after(rest: list[Arg], flag: str) -> Arg | None:
@@ -158,16 +169,17 @@ def _after(rest: list[Arg], flag: str) -> Arg | None:
 
 
 _OUTPUT = re.compile(
-    r"(?:--(?:out[\w-]*|directory-prefix|target[\w-]*|dump-header|cookie-jar|trace|install[\w-]*)|-[A-Za-z]*[oOtP]|-out)=?(.*)",
+    r"(?:--(?:out[\w-]*|directory-prefix|target[\w-]*|dump-header|cookie-jar|trace|install[\w-]*)|-[A-Za-z]*[oOtP]|-out)"
+    r"=?(.*)",
     re.DOTALL,
 )
 
 
-def outputs(judge: Judge, rest: list[Arg], scope: Scope) -> None:
+def outputs(judge: Judge, name: str, rest: list[Arg], scope: Scope) -> None:
     """Options that name a file or a folder to write to, as most programs spell them: ``-o``, ``--output``, ``-t``."""
     for i, arg in enumerate(rest):
         found = _OUTPUT.fullmatch(arg.text) if arg.text.startswith("-") else None
-        if not found:
+        if not found or (name in ("sort", "ssh", "docker", "split") and arg.text.startswith("-t")):
             continue
         if found.group(1):
             judge.writes(Arg(_at_home(found.group(1)), arg.sure), scope)
@@ -181,11 +193,11 @@ def _at_home(text: str) -> str:
 
 def sed_writes(judge: Judge, rest: list[Arg], scope: Scope) -> None:
     in_place = any(re.match(r"-[nErsuz]*i|--in-place", a.text) for a in rest)
+    script_by_option = any(re.match(r"-[nErsuz]*[ef]|--(expression|file)", a.text) for a in rest)
+    files = flags_and_targets(rest)[1]
+    for file in (files if script_by_option else files[1:]) if in_place else []:
+        judge.writes(file, scope)
     for arg in rest:
-        if in_place and arg.text.startswith("/") and not re.search(r"/[a-zA-Z0-9]*$", arg.text[1:] + "\n") or (
-            in_place and is_system(scope.path(arg.text) or "")
-        ) or (in_place and arg.text.startswith(HOME + "/")):
-            judge.writes(arg, scope)
         for path in re.findall(r"(?:^|[\s;}/\d$,|#])[wW]\s*(/[^\s;}]+)", arg.text):
             if path.startswith(("/etc", "/dev", "/usr", "/bin", "/root", "/boot", "/home", "/lib", "/proc", "/sys")):
                 judge.writes(Arg(path), scope)

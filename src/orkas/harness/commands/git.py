@@ -23,11 +23,12 @@ _HARMLESS_CONFIG = re.compile(
     r"|repositoryformatversion|bigfilethreshold)"
     r"|init\.defaultbranch|protocol\.version|merge\.(conflictstyle|ff|renames|renamelimit|log|stat|tool)"
     r"|diff\.(renames|renamelimit|noprefix|mnemonicprefix|algorithm|colormoved|context|submodule|wserrorhighlight|tool)"
-    r"|http\.(sslverify|postbuffer|lowspeedlimit|lowspeedtime|version|extraheader)|remote\.[^=]+\.(url|fetch|pushurl|prune)",
+    r"|http\.(sslverify|postbuffer|lowspeedlimit|lowspeedtime|version|extraheader)"
+    r"|remote\.[^=]+\.(url|fetch|pushurl|prune)",
     re.IGNORECASE,
 )
 """Settings of git that run nothing; of all others it is not known."""
-_CONFIG_RUNS = re.compile(r"submodule\..*\.update|(branch|commit|tag|user|help)\..*(program|cmd|command|template)", re.I)
+_CONFIG_RUNS = re.compile(r"submodule\..*\.update|help\.browser|.*(program|cmd|command|driver|editor)$", re.IGNORECASE)
 _CONFIG_READS = re.compile(r"--(get.*|list|name-only|show-.*|unset.*|remove-section|help)|-l|list|get|unset")
 
 _RUNS: dict[str, tuple[str, ...]] = {
@@ -36,9 +37,9 @@ _RUNS: dict[str, tuple[str, ...]] = {
     "fetch": ("--upload-pack",), "pull": ("--upload-pack",), "ls-remote": ("--upload-pack", "--exec"),
     "fetch-pack": ("--upload-pack", "--exec"), "push": ("--receive-pack", "--exec"),
     "send-pack": ("--receive-pack", "--exec"), "archive": ("--exec", "--remote"), "diff": ("--ext-diff",),
-    "log": ("--ext-diff",), "show": ("--ext-diff",), "send-email": ("--smtp-server", "--sendmail-cmd", "--to-cmd", "--cc-cmd"),
-    "submodule": (), "instaweb": ("-b", "--browser", "-d", "--httpd"), "daemon": ("--access-hook",), "help": (),
-    "format-patch": (), "mergetool": (), "remote": (), "cat-file": ("--textconv", "--filters"),
+    "log": ("--ext-diff",), "show": ("--ext-diff",),
+    "send-email": ("--smtp-server", "--sendmail-cmd", "--to-cmd", "--cc-cmd"),
+    "cat-file": ("--textconv", "--filters"),
 }  # fmt: skip
 """The options of a verb that take a program, a configuration or a template with hooks."""
 _ALWAYS = frozenset({"filter-branch", "filter-repo", "daemon", "instaweb", "cvsserver", "shell", "upload-pack", "p4"})
@@ -129,7 +130,7 @@ def _value_of(option: str, text: str) -> str | None:
     if not option.startswith("--"):
         return text[2:] if text.startswith(option) else None
     name, _, value = text.partition("=")
-    return value if len(name) > 4 and option.startswith(name) else None
+    return value if len(name) > 3 and option.startswith(name) else None
 
 
 def _verbs_that_run(judge: Judge, verb: str, args: list[Arg], scope: Scope, stdin: Stdin | None) -> None:

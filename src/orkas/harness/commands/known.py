@@ -24,7 +24,8 @@ DISK = frozenset({
 """Overwrite disks unless merely asked to list."""
 
 SHELLS = frozenset({
-    "ash", "bash", "bosh", "csh", "dash", "elvish", "fish", "hush", "ksh", "ksh93", "lksh", "loksh", "mksh", "nu", "oil",
+    "ash", "bash", "bosh", "csh", "dash", "elvish", "fish", "hush", "ksh", "ksh93", "lksh", "loksh", "mksh", "nu",
+    "oil",
     "oksh", "osh", "pdksh", "posh", "rbash", "sash", "sh", "tcsh", "xonsh", "yash", "ysh", "zsh",
 })  # fmt: skip
 """Run the text or file they are given."""
@@ -71,7 +72,8 @@ INTERPRETERS = re.compile(
 CODE_FLAGS = {
     "perl": "eE", "ruby": "e", "node": "ep", "nodejs": "ep", "php": "rRB", "lua": "e", "bun": "e", "julia": "eE",
     "osascript": "e", "luajit": "e", "raku": "e", "r": "e", "rscript": "e", "scala": "e", "kotlin": "e", "elixir": "e",
-    "ghc": "e", "ghci": "e", "gnuplot": "e", "racket": "e", "swipl": "g", "iex": "e", "irb": "e", "pry": "e", "sbcl": "",
+    "ghc": "e", "ghci": "e", "gnuplot": "e", "racket": "e", "swipl": "g", "iex": "e", "irb": "e", "pry": "e",
+    "sbcl": "",
     "erl": "", "tclsh": "", "octave": "", "clisp": "x", "ipython": "c", "groovy": "e", "guile": "c", "deno": "",
 }  # fmt: skip
 """Letters that take code from the command line; ``c`` for the rest."""
@@ -92,12 +94,16 @@ SPAWNS = re.compile(
     re.IGNORECASE,
 )
 """Code of an interpreter that starts programs or removes trees."""
-UNLINKS = re.compile(r"unlink|\bremove\b|\brmdir\b|\brename\b|\bmove\b|truncate|\bchmod\b|\bchown\b|\bdelete\b", re.IGNORECASE)
-ROOT_IN_CODE = re.compile(r"[\"'(]\s*(/[*]?|~[^\"']*|/(etc|usr|bin|boot|home|root|dev|lib|var)\b[^\"']*)[\"')]|expanduser|\.home\(|\bHOME\b")
+UNLINKS = re.compile(r"unlink|truncate|\b(remove|rmdir|rename|move|chmod|chown|delete)\b", re.IGNORECASE)
+ROOT_IN_CODE = re.compile(
+    r"[\"'(]\s*(/[*]?|~[^\"']*|/(etc|usr|bin|boot|home|root|dev|lib|var)\b[^\"']*)[\"')]"
+    r"|expanduser|\.home\(|\bHOME\b"
+)
 """Together: code that removes or changes files outside the working folder."""
 
 SCRATCH = ("/tmp/", "/var/tmp/", "/private/tmp/")  # noqa: S108 - what commands may name, not where we write
-SYSTEM = ("/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib", "/sys/", "/proc/sys", "/root/", "/opt/", "/var/spool/", "/var/lib/", "/dev/mem")
+SYSTEM = ("/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib", "/sys/", "/proc/sys", "/root/", "/opt/",
+"/var/spool/", "/var/lib/", "/dev/mem")
 SYSTEM_FILES = ("/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib", "/sys/", "/proc/", "/dev/sd", "/dev/nvme")
 """What the operating system itself is made of."""
 BLOCK_DEVICE = re.compile(

@@ -52,7 +52,8 @@ def bus(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | N
 
 
 def rtcwake(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
-    if rest and not any(re.fullmatch(r"(-m|--mode=)?(no|show)|-h|--help|-V|--version|--list-modes", a.text) for a in rest):
+    asks = re.compile(r"(-m|--mode=)?(no|show)|-h|--help|-V|--version|--list-modes")
+    if rest and not any(asks.fullmatch(a.text) for a in rest):
         judge.deny("rtcwake sends the machine to sleep")
 
 
@@ -69,12 +70,15 @@ def kill(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | 
         judge.deny("kill would end every process or the first of all")
 
 
+_MATCHES_MANY = re.compile(r"[.*^$]*|-[a-zA-Z]*[uUGgst]|--(user|euid|uid|group|session).*|-u.+")
+
+
 def pkill(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """By name: ``init``, or a pattern that everything matches."""
     words = [a.text for a in rest]
     if any(w in ("init", "systemd", "launchd", "systemd-logind", "sshd", "dbus-daemon") for w in words):
         judge.deny(f"{name} would end a process that the machine needs")
-    elif any(re.fullmatch(r"[.*^$]*", w) or re.match(r"-[a-zA-Z]*[uUGgst]$|--(user|euid|uid|group|session)|-u.", w) for w in words):
+    elif any(_MATCHES_MANY.fullmatch(w) for w in words):
         judge.ask(f"{name} would end more processes than one program's")
 
 
@@ -82,7 +86,7 @@ def lends_rights(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: 
     """Programs that lend the rights of another user with some of their options or verbs only."""
     words = [a.text for a in rest]
     if name == "setpriv":
-        lends = any(re.match(r"--(re?u|ru|eu|re?g|rg|eg|g|init|cl|ke)", w) or w.startswith("--inh-caps=+") for w in words)
+        lends = any(re.match(r"--(re?u|ru|eu|re?g|rg|eg|g|init)|--(inh|ambient)-caps=\+", w) for w in words)
     elif name == "machinectl":
         lends = any(w in ("shell", "login") for w in words)
     else:
@@ -96,10 +100,12 @@ def lends_rights(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: 
         judge.run(rest[inner:], scope, stdin)
 
 
-_ASKS = ("-l", "--list", "-h", "--help", "--version", "-V", "list", "status", "print", "show", "get", "usage", "id-ctrl",
-         "--detail", "--examine", "-D", "-E", "smart-log", "scrub", "check", "filesystem", "version", "help")  # fmt: skip
+_ASKS = (
+    "-l", "--list", "-h", "--help", "--version", "-V", "list", "status", "print", "show", "get", "usage", "id-ctrl",
+    "--detail", "--examine", "-D", "-E", "smart-log", "check", "filesystem", "version", "help",
+)  # fmt: skip
 
 
-def changes_disk(name: str, rest: list[Arg]) -> bool:
+def changes_disk(rest: list[Arg]) -> bool:
     """Not merely asked to list."""
     return bool(rest) and not any(a.text in _ASKS for a in rest)

@@ -28,7 +28,7 @@ def judge_program(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin:
         judge.deny(f"{name} runs commands with the rights of another user")
     elif name in known.HALT:
         judge.deny(f"{name} stops or restarts the machine")
-    elif name.startswith("mkfs") or ((name in known.DISK or name.startswith("fsck")) and machine.changes_disk(name, rest)):
+    elif name.startswith("mkfs") or ((name in known.DISK or name.startswith("fsck.")) and machine.changes_disk(rest)):
         judge.deny(f"{name} overwrites a disk")
     elif re.match(r"ld(-linux.*|-musl.*|64|\.so.*|-\d.*)?\.so(\.\d+)?$", name):
         wrappers.wrapper(judge, "ld.so", rest, scope, stdin)
@@ -39,10 +39,12 @@ def judge_program(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin:
             rule(judge, name, rest, scope, stdin)
     elif name not in runners.READERS:
         wrappers.find_names(judge, name, rest, scope, stdin)
-    if name not in runners.READERS and name not in ("find", "git"):
-        files.outputs(judge, rest, scope)
+    if name not in runners.READERS - runners.COMPILERS and name not in ("find", "git", "rg"):
+        files.outputs(judge, name, rest, scope)
     if name in _EVALUATES:
         _evaluated(judge, name, rest)
+    for recipe in runners.RECIPES.get(name, ()):
+        judge.script_file(Arg(recipe), scope)
     if name in files.WRITERS:
         scope.written |= {path for arg in rest if (path := files.file_written(arg, scope))}
 
@@ -197,8 +199,8 @@ _RULES = _table(
     (find, ["find", "gfind", "fd", "fdfind"]),
     (files.rm, ["rm", "grm", "unlink", "rmdir"]),
     (files.on_tree, ["chmod", "chown", "chgrp", "setfacl", "chattr"]),
-    (files.writer, ["tee", "cp", "install", "shred", "truncate", "rsync", "ln", "sponge", "xxd", "scp", "sftp", "ddrescue",
-                    "fallocate", "touch", "patch", "gcp"]),
+    (files.writer, ["tee", "cp", "gcp", "install", "shred", "truncate", "rsync", "ln", "sponge", "xxd", "scp", "sftp"]),
+    (files.writer, ["ddrescue", "fallocate", "touch", "patch"]),
     (files.unpack, ["tar", "gtar", "bsdtar", "unzip", "7z", "7za", "7zr", "cpio"]),
     (files.mv, ["mv", "gmv"]),
     (files.dd, ["dd", "dcfldd", "dc3dd", "gdd"]),

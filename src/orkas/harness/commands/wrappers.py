@@ -22,7 +22,7 @@ def wrapper(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
     No table of options is complete: a denied program that stands among what was taken for options is asked about.
     """
     takes = runners.WRAPPERS[name]
-    code = runners.CODE_OPTIONS.get(name, ("-c", "--command", "--run"))
+    code = runners.CODE_OPTIONS.get(name, ())
     own = runners.POSITIONALS.get(name, 0)
     i = 0
     while i < len(rest):
@@ -30,12 +30,12 @@ def wrapper(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
         if text == "--" and (own == 0 or i > 0):
             i += 1
             break
-        if text in code and (i + 1 < len(rest)) and name in runners.CODE_OPTIONS:
-            judge.string(rest[i + 1], scope)
-            i += 2
+        flag, _, glued = text.partition("=")
+        if flag in code:
+            value = Arg(glued, rest[i].sure) if glued else rest[i + 1] if i + 1 < len(rest) else Arg("")
+            _command_line(judge, name, value, scope)
+            i += 1 if glued else 2
             continue
-        if name in runners.CODE_OPTIONS and (glued := text.partition("="))[0] in code and glued[2]:
-            judge.string(Arg(glued[2], rest[i].sure), scope)
         if not text.startswith("-") or (text == "-" and name != "env"):
             if name in ("env", "busybox", "cross-env") and re.match(r"[A-Za-z_]\w*=", text):
                 environment(judge, text)
@@ -56,6 +56,15 @@ def wrapper(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
     _names_among_options(judge, name, rest[:i])
     if i < len(rest):
         judge.run(rest[i:], scope, stdin)
+
+
+def _command_line(judge: Judge, name: str, value: Arg, scope: Scope) -> None:
+    """The value of an option that takes one: of a shell, or of a debugger."""
+    if name not in ("gdb", "lldb", "cgdb"):
+        judge.string(value, scope)
+        return
+    judge.ask(f"{name} is told to run commands of its own")
+    judge.guess(re.sub(r"^\s*(!|shell\b|make\b|platform shell\b)", "", value.text), scope)
 
 
 def _takes_next(flag: str, takes: tuple[str, ...]) -> bool:
@@ -85,7 +94,8 @@ def project_runner(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin
     i = _behind_options(rest, 0, takes)
     if verbs:
         if i >= len(rest) or rest[i].text not in verbs:
-            if name in ("npm", "pnpm", "yarn") and [a.text for a in rest[i : i + 2]] in (["config", "set"], ["set", "script-shell"]):
+            words = [a.text for a in rest[i : i + 2]]
+            if name in ("npm", "pnpm", "yarn") and words in (["config", "set"], ["set", "script-shell"]):
                 judge.ask(f"{name} is told to change its settings")
             return
         i += 1
@@ -97,7 +107,7 @@ def project_runner(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin
             judge.ask(f"{name} runs a command line that it is given")
             judge.string(Arg(value) if value else rest[j + 1] if j + 1 < len(rest) else Arg(""), scope)
             return
-    start = _behind_options(rest, i, takes) + runners.RUNNER_POSITIONALS.get(name, 0)
+    start = _behind_options(rest, i, takes)
     _names_among_options(judge, name, rest[i:start])
     if start < len(rest):
         judge.run(rest[start:], scope, stdin)
@@ -138,13 +148,13 @@ def xargs(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
     judge.run([*inner, *fed], scope)
 
 
-_COMMAND_START = (
-    r"(?:^|[\n;&|(`!'\"=]\s*|\$\(|\b(?:shell|system|exec|spawn|syscmd|run|popen)\W{1,4})"
+_COMMAND_START = r"(?:^|[\n;&|(`!'\"=]\s*|\$\(|\b(?:shell|system|exec|spawn|syscmd|run|popen)\W{1,4})"
+_RIGHTS = "|".join(re.escape(n) for n in sorted(known.PRIVILEGE - {"please", "su", "op", "newgrp"}, reverse=True))
+_NAMED_IN_TEXT = re.compile(
+    rf"{_COMMAND_START}(?:/[\w./-]{{0,60}}/)?(?:(?:{_RIGHTS}|shutdown|poweroff)\s|rm\s+-\w*[rR]\w*\s+[/~$])"
 )
-_NAMES = "|".join(sorted((re.escape(n) for n in known.PRIVILEGE | {"shutdown", "poweroff"} if n not in ("please", "su")), key=len, reverse=True))
-_NAMED_IN_TEXT = re.compile(rf"{_COMMAND_START}(?:/[\w./-]{{0,60}}/)?(?:{_NAMES})\s|{_COMMAND_START}(?:/\S{{0,30}}/)?rm\s+-\w*[rR]\w*\s+[/~$]")
 _IN_FRONT = re.compile(r"(?:[!.\\:]+\w*\s+|[!.\\:]+)")
-_NAMED_WORD = re.compile(rf"(?:.*/)?(?:{_NAMES}|su)", re.IGNORECASE | re.DOTALL)
+_NAMED_WORD = re.compile(rf"(?:.*/)?(?:{_RIGHTS}|su)", re.IGNORECASE | re.DOTALL)
 MAX_GUESSES = 4
 
 
@@ -156,7 +166,7 @@ def find_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: St
         if _NAMED_WORD.fullmatch(text) or (name in runners.START_OTHERS and arg.program in known.HALT):
             judge.ask(f"{name} may be told to run {arg.program}")
             return
-        inner = _IN_FRONT.sub("", text, count=1) if text[:1] in "!.\\:" else re.sub(r"^--?[\w-]*=", "", text)
+        inner = _IN_FRONT.sub("", text, count=1) if text[:1] in "!.\\:" else re.sub(r"^(--?[\w-]*=|-[A-Za-z])", "", text)
         if any(c in " \t\n" for c in text) and (_NAMED_IN_TEXT.search(text) or _NAMED_IN_TEXT.match(inner + " ")):
             judge.ask(f"{name} may be told to run a denied program")
             return
