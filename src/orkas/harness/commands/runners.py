@@ -60,9 +60,10 @@ CODE_OPTIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Options of wrappers whose value is a command line."""
 
-_
-    V = ("--with", "--with-requirements", "--with-editable", "--python", "-p", "--extra", "--group", "--env-file", "--project",
-       "--directory", "--index-url", "--index", "--package", "--only-group", "--no-group", "-w", "--from")  # fmt: skip
+_UV = (
+    "--with", "--with-requirements", "--with-editable", "--python", "-p", "--extra", "--group", "--env-file",
+    "--project", "--directory", "--index-url", "--index", "--package", "--only-group", "--no-group", "-w", "--from",
+)  # fmt: skip
 _NODE = ("-w", "--workspace", "-p", "--package", "--prefix", "-C", "--dir", "--filter", "-F", "--cwd")
 _RUN = ("run", "exec")
 RUNNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -174,9 +175,9 @@ ESCAPES: dict[str, re.Pattern[str]] = {
     **dict.fromkeys(["bc", "dc"], re.compile(r"!\s*[A-Za-z/]")),
     "m4": re.compile(r"syscmd|esyscmd"),
     **dict.fromkeys(["sqlite3", "sqlite", "duckdb"], re.compile(
-        r"(?mi)^\s*\.(sh|sy|read\s*\||import\s+['\"]?\||o\w*\s+['\"]?\|)|load_extension|^-A$|\bedit\s*\(")),
+        r"(?mi)^[ \t]*\.(sh|sy|read\s*\||import\s+['\"]?\||o\w*\s+['\"]?\|)|load_extension|^-A$|\bedit\s*\(")),
     **dict.fromkeys(["psql", "mysql", "mariadb"], re.compile(
-        r"(?mi)\\!|\b(from|to)\s+program\b|^\s*(system|source)\s|\|\s*$")),
+        r"(?mi)\\!|\b(from|to)\s+program\b|^[ \t]*(system|source)\s|\|[ \t]*$")),
     **dict.fromkeys(["ninja", "just"], re.compile(r"^--(shell|command|set-shell)")),
 }  # fmt: skip
 """What starts a program in the languages of these."""

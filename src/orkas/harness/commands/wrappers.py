@@ -148,12 +148,12 @@ def xargs(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
     judge.run([*inner, *fed], scope)
 
 
-_COMMAND_START = r"(?:^|[\n;&|(`!'\"=]\s*|\$\(|\b(?:shell|system|exec|spawn|syscmd|run|popen)\W{1,4})"
+_COMMAND_START = r"(?:^|[\n;&|(`!'\"=][ \t]{0,9}|\$\(|\b(?:shell|system|exec|spawn|syscmd|run|popen)\W{1,4})"
 _RIGHTS = "|".join(re.escape(n) for n in sorted(known.PRIVILEGE - {"please", "su", "op", "newgrp"}, reverse=True))
 _NAMED_IN_TEXT = re.compile(
     rf"{_COMMAND_START}(?:/[\w./-]{{0,60}}/)?(?:(?:{_RIGHTS}|shutdown|poweroff)\s|rm\s+-\w*[rR]\w*\s+[/~$])"
 )
-_IN_FRONT = re.compile(r"(?:[!.\\:]+\w*\s+|[!.\\:]+)")
+_IN_FRONT = re.compile(r"^(?:[!.\\:]+\w*\s+|[!.\\:]+|--?[\w-]*=|-[A-Za-z])")
 _NAMED_WORD = re.compile(rf"(?:.*/)?(?:{_RIGHTS}|su)", re.IGNORECASE | re.DOTALL)
 MAX_GUESSES = 4
 
@@ -166,7 +166,7 @@ def find_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: St
         if _NAMED_WORD.fullmatch(text) or (name in runners.START_OTHERS and arg.program in known.HALT):
             judge.ask(f"{name} may be told to run {arg.program}")
             return
-        inner = _IN_FRONT.sub("", text, count=1) if text[:1] in "!.\\:" else re.sub(r"^(--?[\w-]*=|-[A-Za-z])", "", text)
+        inner = _IN_FRONT.sub("", text, count=1)
         if any(c in " \t\n" for c in text) and (_NAMED_IN_TEXT.search(text) or _NAMED_IN_TEXT.match(inner + " ")):
             judge.ask(f"{name} may be told to run a denied program")
             return
