@@ -166,7 +166,10 @@ def _awk_file(judge: Judge, name: str, file: Arg, scope: Scope, stdin: Stdin | N
     return ""
 
 
-_SED_RUNS = re.compile(r"(^|[;{}\n\d$/!])[ \t]*e(\s|$)|[/|#,][gpiImM0-9]*e[gpiImM0-9]*$|(^|[;}])\s*[wW][ \t]+/dev/(sd|nvme)")
+_SED_RUNS = re.compile(
+    r"(^|[;{}\n\d$/!])[ \t]*e(\s|$)|[/|#,][gpiImM0-9]*e[gpiImM0-9]*$"
+    r"|(^|[;}])\s*[wW][ \t]+/dev/(sd|nvme)"
+)
 
 
 def sed(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
