@@ -432,6 +432,326 @@ cat /proc/cpuinfo
 echo {a,b}{1..3}
 """.strip().split("\n")
 
+DENIED_BY_KIND = r"""
+timeout --foo 5 sudo id
+strace -c -fe trace=open sudo id
+env --argv0 x sudo id
+entr -r sudo id
+npx --call 'sudo id'
+gdb -ex '!sudo id'
+/usr/lib64/ld-2.31.so /usr/bin/sudo id
+sudo.ws -n id
+setpriv --ruid 0 --clear-groups id
+setpriv --nnp sudo id
+systemctl -H x reboot
+systemctl --no-wall start poweroff.target
+systemctl isolate runlevel6.target
+rm -f /usr/bin/python3
+unlink /bin/sh
+kill -KILL -1
+kill -- -1
+kill -s 9 -- -1
+kill -9 1
+find / -exec bash -c 'rm "$1"' _ {} \;
+git -C / clean -fd
+cd / && git clean -fdx
+git --work-tree=/ clean -xdf
+tar -c -f /dev/sda x
+tar --create --file=/dev/sda x
+xxd -r -p x /dev/nvme0n1
+git rebase --exec='sudo id' x
+git rebase --ex 'sudo id' x
+git submodule foreach --recursive sudo id
+nohup nice sudo id
+parallel -j 4 sudo ::: x
+dbus-send --system /x org.freedesktop.login1.Manager.PowerOff
+chmod -R 777 /etc
+bundle exec sudo id
+""".strip().split("\n")
+"""Options that no table knows, devices, services, and names that stand for others."""
+
+ASKED_BY_KIND = r"""
+printf 'all:; sudo id' > Makefile; make
+echo '{}' > package.json && npm run x
+foo --bar sudo id
+weirdrunner -- rm -rf /
+weirdrunner sh -c 'sudo id'
+weirdrunner 'sudo id'
+weirdrunner --cmd='sudo id'
+weird -x'sudo id'
+make -f- <<< 'x'
+python3 -Xdev -c 'x'
+python3 '-cimport os; os.system("id")'
+python -mtimeit 'x'
+node -e'x'
+perl '-esystem("id")'
+perl -pe 's/a/system("id")/e' f
+perl -pe '`id`' f
+perl -ne 'print if /(?{system("id")})/' f
+perl -pe 's/a/@{[system id]}/' f
+awk '{print | "sh"}' f
+awk '{ "id" | getline x }' f
+awk '{print $1/2 | "sh" }' f
+awk '{x=a/b; print "id" | "sh"; y=c/d}' f
+awk '{print "x" |& "sh"}' f
+awk -- 'BEGIN{system("id")}'
+awk -v x=1 -F, 'BEGIN{system("id")}'
+awk -f - <<< 'BEGIN{system("id")}'
+gawk -e 'BEGIN{system("id")}'
+awk 'BEGIN{ print "x" > "/etc/passwd" }'
+find / -print0 | xargs -0 rm
+cp -t/etc x
+cp --target-dir=/etc x
+sort -o/etc/passwd x
+sort --output=/etc/passwd x
+curl -sSo /etc/passwd u
+curl --output /etc/passwd u
+wget -O/etc/x u
+wget -P /etc u
+sed -i 's/x/y/' /etc/hosts
+sed -i -e s/a/b/ ~/.bashrc
+gcc -o /usr/bin/x a.c
+chmod g+s x
+chmod 2755 x
+chmod a+rwx,u+s x
+git -ccore.pager=x log
+git clone --upload-pack=x y
+git clone -c core.fsmonitor=x y
+git clone ext::sh x
+git remote add x ext::sh
+git -C sub config --local core.hooksPath x
+git config set core.editor x
+git config --replace-all alias.x '!id'
+typeset 'a[$(sudo id)]=1'
+[ -v 'a[$(sudo id)]' ]
+[[ 'a[$(id)]' -eq 0 ]]
+readonly 'a[`id`]=1'
+x='a[$(id)]'; echo $[x]
+x='a[$(id)]'; ((x))
+x='a[$(id)]'; echo ${y:x}
+exec 9<<<'sudo id'; sh <&9
+exec 9< f; sh 0<&9
+echo 'echo x' > a; python3 < a
+emacs -Q --batch --eval '(x)'
+R --slave -e 'system("id")'
+Rscript -e x
+octave --eval x
+sqlite3 x '.sh id'
+sqlite3 x <<< '.shell id'
+ed x <<< '!id'
+m4 <<< 'esyscmd(`id'"'"')'
+psql -c '\! id'
+time -f %e sudo id
+dd if=x of=/etc/passwd
+mv x ~/.bashrc
+install x /usr/local/bin/y
+ln -sf x /etc/y
+docker run x
+crontab -r
+cp x /etc
+cp x /
+tee ~/.profile
+rm -r ~/Documents/*
+""".strip().split("\n")
+"""Unknown runners, files outside, settings that run programs, texts that the shell evaluates."""
+
+ALLOWED_BY_KIND = r"""
+git add Makefile && make
+jq . package.json > out.json; npm test
+awk '/a|b/ {print $1 "|" $2}' f
+awk -F'|' '$2 ~ /x|y/ || $3 > 1 {print}' f
+awk '{s+=$1/2} END {print s/NR, "|"}' f
+awk -v x="$X" '{print x}' f
+while IFS= read -r line; do echo "$line"; done < f
+IFS=$'\n\t'; ls
+PYTHONPATH="$PWD/src" pytest
+PYTHONPATH=.:src python x.py
+NODE_OPTIONS=--max-old-space-size=4096 npm run build
+GIT_PAGER=cat git log
+PAGER=cat git diff
+GIT_EDITOR=true git rebase --continue
+git -c color.ui=always diff
+git -c user.name=x -c user.email=y commit -m z
+git config user.email me@example.com
+git config --list
+git config --global user.name
+git bisect start
+git bisect good v1
+git submodule status
+git restore --staged .
+git checkout main
+git checkout -- src/a.py
+git push -u origin feature
+git push origin HEAD:feature
+git fetch -u origin
+git clone https://github.com/a/b
+git rebase -i HEAD~3
+git grep -n -E 'sudo|su'
+git cherry-pick -x abc
+git log --oneline -S sudo
+git commit -am 'Drop sudo id; rm -rf / note'
+git stash list
+git branch -d done
+gh pr create --title 'sudo fix' --body 'remove sudo id'
+cargo test shutdown
+cargo add sudo
+go test -run Shutdown ./...
+npm run shutdown
+npm test -- --grep sudo
+pytest -k sudo
+make reboot
+make -C sub test
+make -f Makefile.dev all
+npm install reboot
+apt list sudo
+dpkg -l sudo
+brew info sudo
+pip show sudo
+kill -1 1234
+kill -HUP 1234
+kill -s TERM 4
+kill -0 $PID
+pkill -f node
+killall node
+systemctl --user status foo
+systemctl list-units
+systemctl is-active docker
+tar xzf a.tgz -C vendor
+tar -czf out.tgz src
+tar tf a.tar
+tar xjf a.tbz
+unzip -q a.zip -d out
+rm -f out.txt ../tmp.txt
+rm /tmp/x
+rm -f /tmp/build-*
+cp a /tmp/b
+sed -i 's#/usr/lib#/opt#' f
+sed -i '/usr\/bin/d' f
+sed -i '/etc/d' f
+sed -n '/start/,/end/p' f
+sed -i.bak -e 's/a/e/' -e 's/b/c/g' f
+sed 's/re/x/' f
+chmod 755 scripts/a.sh
+chmod 0644 a
+chmod 1777 tmp
+python3 -X dev script.py
+python3 -W error -m pytest
+python3 -m http.server
+python3 -m json.tool a.json
+python -m timeit
+python3 -m cProfile script.py
+node -r dotenv/config app.js
+node --check a.js
+node --version
+perl -pe 's/a/b/' f
+perl -i.bak -pe 's/(\d+)/x$1/g' f
+ruby script.rb
+sqlite3 a.db 'select 1'
+sqlite3 a.db < schema.sql
+psql -d x -f a.sql
+bc <<< '1+2'
+echo '2*3' | bc -l
+dc -e '2 3 + p'
+vim -R x
+vim +10 x
+less +F log
+R --version
+ls -lo /etc
+ls -lt /usr
+grep -o sudo /etc/group
+cat /etc/sudoers
+head -1 /dev/sda
+lsblk /dev/sda
+time -p ls
+timeout 10 grep -r sudo .
+time grep -r sudo .
+env LC_ALL=C sort f
+xargs grep sudo < list
+watch -n 1 ls
+watch -d ls
+strace -f -o trace.log ls
+uv run --with rich python script.py
+uv run --with x pytest -k sudo
+npx --yes prettier .
+npx tsc -p .
+poetry run pytest
+pipx run black .
+nix-shell -p jq --run 'jq . a.json'
+entr -c make test
+ls | entr make
+find . -name '*.py' | entr pytest
+watchexec -e py pytest
+nodemon server.js
+nodemon --exec 'npm test'
+direnv allow
+direnv exec . make
+rustup show
+rustup run nightly cargo build
+pyenv versions
+nvm use 18
+asdf install
+docker images
+tmux ls
+gcc -o out a.c
+curl -o out.html https://x
+wget -O out.html https://x
+sort -o out.txt in.txt
+gdb --version
+valgrind ./a.out
+perf stat ls
+hyperfine 'make'
+x=1; [[ $x -eq 1 ]] && echo y
+read -r x <<< 'abc'; echo $((x+1))
+declare -A m; m[a]=1; echo "${m[a]}"
+declare -a arr=(1 2); echo ${arr[0]}
+let x=1+2
+unset foo
+printf -v s '%s' x
+echo "[$(date)] done" >> log.txt
+log="[$(date +%T)]"; echo "$log"
+msg='see [`foo`](x)'; echo "$msg"
+zfs list
+btrfs filesystem df .
+./server.sh shutdown
+./manage.sh reboot
+redis-cli shutdown
+python3 manage.py shutdown
+docker-compose ps
+emacs --version
+rsync -av src/ dst/
+scp a b
+make CC=gcc
+make -e
+make -Wall
+ffmpeg -i a -o b
+java -jar a.jar
+mytool --user sudoer
+brew install sudo
+cowsay sudo
+man su
+tldr sudo
+code sudo.md
+echo sudo | tee notes.txt
+cp /etc/hosts .
+mkdir -p ~/x
+mv a.txt b.txt
+ln -s ../x y
+git mv a b
+git rm a
+git clean --dry-run
+printf '%s\n' '$(sudo id)'
+test -f '[x]'
+PYTHONPATH=src:$PYTHONPATH python -m app
+command -v sudo >/dev/null && echo yes
+time npm test
+exec python3 app.py
+rm -rf node_modules/.cache coverage
+curl -s localhost:3000/shutdown
+curl -X POST -d '{"cmd":"sudo id"}' localhost:3000
+jq -r '.a|.b' f
+""".strip().split("\n")
+"""Everyday commands that look like one of the kinds above."""
+
 DOCUMENTS = [
     ("cat > note.txt <<'EOF'\nsudo make me a sandwich\nEOF", "allow"),
     ("cat <<EOF > x.md\nrm -rf / is bad; $HOME\nEOF\nls", "allow"),
@@ -473,21 +793,21 @@ def test_the_shared_rows_hold() -> None:
     assert wrong == {}
 
 
-@pytest.mark.parametrize("command", DENIED)
+@pytest.mark.parametrize("command", [*DENIED, *DENIED_BY_KIND])
 def test_denied(command: str) -> None:
     verdict = check_command(command)
     assert verdict.verdict == "deny"
     assert verdict.reasons
 
 
-@pytest.mark.parametrize("command", ASKED)
+@pytest.mark.parametrize("command", [*ASKED, *ASKED_BY_KIND])
 def test_asked(command: str) -> None:
     verdict = check_command(command)
     assert verdict.verdict == "ask"
     assert verdict.reasons
 
 
-@pytest.mark.parametrize("command", ALLOWED)
+@pytest.mark.parametrize("command", [*ALLOWED, *ALLOWED_BY_KIND])
 def test_allowed(command: str) -> None:
     assert check_command(command).verdict == "allow", check_command(command).reasons
 
@@ -541,7 +861,9 @@ def test_monsters_are_judged_quickly() -> None:
         "for a in x x x; do " * 20 + "ls" + "; done" * 20,
         "".join(f"f{n}(){{ f{n - 1};f{n - 1};f{n - 1}; }};" for n in range(1, 25)) + "f24", "eval " * 300 + "ls",
         "echo $(" * 25 + "ls" + ")" * 25, "if x; then " * 300 + "ls" + "; fi" * 300, "! " * 5_000 + "ls",
-        "x|" * 2_000 + "ls",
+        "x|" * 2_000 + "ls", "foo bash -c x " * 1_000, "foo env " * 2_000, "awk '" + '/"' * 4_000 + "'",
+        "x --a='" + "sudo" * 4_000 + "'", "git -c " * 3_000, "timeout 1 foo sh -c " * 500, "sed '" + "w " * 5_000 + "'",
+        "perl -pe 's/" + "a\\\\" * 3_000 + "'", "[[ " + "'[$(x)' " * 2_000 + "]]",
     ]  # fmt: skip
     for monster in monsters:
         began = time.perf_counter()

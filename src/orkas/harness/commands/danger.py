@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
+import re
+from collections.abc import Callable
 from typing import Literal
 
 from orkas.harness.commands import known
+from orkas.harness.commands.files import shown
 from orkas.harness.commands.parser import parse
-from orkas.harness.commands.programs import judge_program, shown
-from orkas.harness.commands.syntax import Group, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
+from orkas.harness.commands.programs import judge_program, runs_when_evaluated
+from orkas.harness.commands.syntax import Group, Lit, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
 from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, arguments, one_text, printed
 
 __all__ = ["Judge"]
@@ -39,6 +42,7 @@ class Judge:
         self._steps = 0
         self._function_names: list[str] = []
         self._calls: list[str] = []
+        self._guessing = False
 
     def command(self, command: str) -> None:
         """Judge a whole command line. What cannot be judged to the end is denied."""
@@ -72,6 +76,28 @@ class Judge:
     def _add(self, level: Level, reason: str) -> None:
         if (level, reason) not in self.findings:
             self.findings.append((level, reason))
+
+    def would_deny(self, args: list[Arg], scope: Scope) -> bool:
+        """Whether a command among the arguments of an unknown program would be denied. No guess within a guess."""
+        return self._guessed(lambda: self.run(args, scope.copy()))
+
+    def guess(self, text: str, scope: Scope) -> None:
+        """Deny if this text, taken as a command line, would be denied; nothing else of it counts."""
+        if self._guessed(lambda: self.text(text, scope.copy())):
+            self.deny("a program is told to run a denied command")
+
+    def _guessed(self, judging: Callable[[], None]) -> bool:
+        if self._guessing:
+            return False
+        before, self.findings = self.findings, []
+        self._guessing = True
+        try:
+            judging()
+            return any(level == "deny" for level, _ in self.findings)
+        except NotUnderstood:
+            return False
+        finally:
+            self.findings, self._guessing = before, False
 
     # the tree
 
@@ -115,6 +141,10 @@ class Judge:
     def _group(self, group: Group, scope: Scope, stdin: Stdin | None) -> None:
         for word in group.words:
             self._substitutions(word, scope)
+        if group.kind == "test":
+            self._arithmetic(scope)
+            if any(isinstance(p, Lit) and p.quoted and runs_when_evaluated(p.text) for w in group.words for p in w):
+                self.ask("a test runs what stands in the subscript of a variable")
         self._redirects(group.redirects, scope)
         if group.kind == "function":
             self._function(group, scope)
@@ -161,6 +191,19 @@ class Judge:
                     self.ask("a shell runs what another program prints or a file holds")
             elif isinstance(part, Var):
                 self._substitutions(part.operand, scope)
+                self._evaluations(part, scope)
+
+    def _evaluations(self, part: Var, scope: Scope) -> None:
+        """Expansions that run what stands in the value of a variable: ``${x@P}``, arithmetic, indirection."""
+        text = "".join(p.text for p in part.operand if isinstance(p, Lit))
+        if part.operator.endswith("@") and text == "P":
+            self.ask("it evaluates the value of a variable")
+        elif part.operator in ("((", "[", "!", ":"):
+            self._arithmetic(scope)
+
+    def _arithmetic(self, scope: Scope) -> None:
+        if any(runs_when_evaluated(value.text) for value in scope.variables.values()):
+            self.ask("arithmetic runs what stands in the value of a variable")
 
     def _redirects(self, redirects: list[Redirect], scope: Scope) -> None:
         for redirect in redirects:
@@ -170,16 +213,16 @@ class Judge:
             target = one_text(redirect.target, scope)
             self.writes(target, scope)
 
-    def writes(self, target: Arg, scope: Scope) -> None:
-        """A command line that writes to this file."""
+    def writes(self, target: Arg, scope: Scope, *, changes: bool = False) -> None:
+        """A command line that writes to this file; ``changes``: what is in it may stay the same."""
         path = scope.path(target.text) if target.text else None
         if path and known.BLOCK_DEVICE.match(path):
             self.deny(f"it writes to the device {path}")
-        elif path and path.startswith(known.SYSTEM):
+        elif path and (path == "/" or (path + "/").startswith(known.SYSTEM)):
             self.ask(f"it writes to {path}, which belongs to the system")
         elif path and path.startswith(HOME + "/"):
             self.ask(f"it writes to {shown(path)}, outside the working folder")
-        if path:
+        if path and not changes:
             scope.written.add(path)
 
     # one command
@@ -215,7 +258,8 @@ class Judge:
         for name, words in command.assignments:
             plain = name.removesuffix("[]")
             value = one_text(words[0], scope) if len(words) == 1 and plain == name else Arg("", False)
-            if known.RISKY_VARIABLES.match(plain):
+            only_for_read = plain == "IFS" and bool(args) and args[0].text in ("read", "mapfile", "readarray")
+            if known.RISKY_VARIABLES.match(plain) and not only_for_read and not known.harmless_value(plain, value.text):
                 self.ask(f"it sets {plain}, which can change what later programs run")
             if not args or args[0].text in ("export", "declare", "local", "readonly", "typeset"):
                 scope.variables[plain] = value
@@ -224,6 +268,9 @@ class Judge:
         """Judge a program with its arguments; ``stdin`` is what is fed to it."""
         head, rest = args[0], args[1:]
         name = head.program
+        self._steps += 1
+        if self._steps > 2 * MAX_STEPS:
+            raise _TooMuch
         if self._nested > MAX_NESTED:
             self.deny("it is nested too deep to be judged")
             return
@@ -231,6 +278,9 @@ class Judge:
             self.string(head, scope)
         if head.pattern and head.text not in ("[", "?"):
             self._pattern_as_program(name)
+        if re.match(r"--?[A-Za-z]", head.text) and rest:
+            self.run(rest, scope, stdin)  # options of the reserved word in front of it, as in: time -v
+            return
         if not head.sure:
             self.ask("which program it runs is known only when it runs")
             if not name and rest:
@@ -292,6 +342,8 @@ def _stdin_of(command: Simple, scope: Scope) -> Stdin | None:
     for redirect in reversed(command.redirects):
         if redirect.operator in ("<<", "<<-", "<<<"):
             return Stdin(word=redirect.target)
+        if redirect.operator == "<&" and one_text(redirect.target, scope).text not in ("-", "0"):
+            return Stdin()
         if redirect.operator == "<" and one_text(redirect.target, scope).text != "/dev/null":
             return Stdin()
     return None

@@ -5,25 +5,28 @@ from __future__ import annotations
 import re
 
 PRIVILEGE = frozenset({
-    "doas", "dzdo", "gksu", "gksudo", "kdesu", "kdesudo", "pkexec", "please", "run0", "runuser", "su", "su-rs",
-    "sudo", "sudo-rs", "sudoedit", "sux", "visudo",
+    "calife", "doas", "dzdo", "gksu", "gksudo", "gosu", "kdesu", "kdesudo", "newgrp", "pkexec", "please", "run0",
+    "runuser", "su", "su-exec", "su-rs", "sudo", "sudo-rs", "sudo.ws", "sudoedit", "sudoreplay", "sux", "visudo",
 })  # fmt: skip
 """Run commands with the rights of another user."""
 
 HALT = frozenset({
-    "halt", "kexec", "poweroff", "reboot", "shutdown", "telinit",
+    "halt", "kexec", "killall5", "poweroff", "reboot", "shutdown", "telinit",
 })  # fmt: skip
 """Stop or restart the machine."""
 
 DISK = frozenset({
-    "badblocks", "blkdiscard", "cfdisk", "cryptsetup", "diskutil", "fdisk", "gdisk", "hdparm", "lvremove",
-    "mkdosfs", "mke2fs", "mkntfs", "mkswap", "newfs", "parted", "pvcreate", "sfdisk", "sgdisk", "vgremove",
-    "wipefs", "zpool",
+    "badblocks", "blkdiscard", "btrfs", "cfdisk", "cgdisk", "cryptsetup", "debugfs", "diskutil", "dosfsck", "e2fsck",
+    "fdisk", "fsck", "gdisk", "hdparm", "lvchange", "lvreduce", "lvremove", "mdadm", "mkdosfs", "mke2fs", "mkntfs",
+    "mkswap", "newfs", "nvme", "parted", "pvcreate", "pvremove", "resize2fs", "sfdisk", "sg_format", "sgdisk",
+    "tune2fs", "vgremove", "wipefs", "xfs_repair", "zfs", "zpool",
 })  # fmt: skip
 """Overwrite disks unless merely asked to list."""
 
 SHELLS = frozenset({
-    "ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "pdksh", "rbash", "sh", "tcsh", "yash", "zsh",
+    "ash", "bash", "bosh", "csh", "dash", "elvish", "fish", "hush", "ksh", "ksh93", "lksh", "loksh", "mksh", "nu",
+    "oil",
+    "oksh", "osh", "pdksh", "posh", "rbash", "sash", "sh", "tcsh", "xonsh", "yash", "ysh", "zsh",
 })  # fmt: skip
 """Run the text or file they are given."""
 
@@ -35,30 +38,6 @@ TOP = frozenset({
 })  # fmt: skip
 """Folders whose loss breaks the system."""
 
-WRAPPERS: dict[str, tuple[str, ...]] = {
-    "env": ("-u", "--unset", "-C", "--chdir"), "command": (), "builtin": (), "exec": ("-a",), "nohup": (),
-    "time": ("-f", "-o", "--format", "--output"), "nice": ("-n", "--adjustment"),
-    "ionice": ("-c", "-n", "--class", "--classdata"), "timeout": ("-k", "-s", "--signal", "--kill-after"),
-    "gtimeout": ("-k", "-s", "--signal", "--kill-after"), "setsid": (),
-    "stdbuf": ("-i", "-o", "-e", "--input", "--output", "--error"), "unbuffer": (), "chrt": ("-T", "-P", "-D"),
-    "taskset": (), "setarch": (), "linux64": (), "linux32": (), "busybox": (), "toybox": (),
-    "strace": ("-o", "-e", "-p", "-s", "-u", "-E"), "ltrace": ("-o", "-e", "-p", "-s", "-u"),
-    "watch": ("-n", "--interval", "-d"), "flock": ("-w", "--timeout", "-E"), "caffeinate": ("-t", "-w"),
-    "prlimit": (), "choom": ("-n",), "setpriv": (), "proot": ("-r", "-b", "-w"), "fakeroot": ("-i", "-s", "-l"),
-    "faketime": (), "xvfb-run": ("-n", "-s", "-e", "-f"), "dbus-run-session": (),
-    "systemd-run": ("-p", "-u", "--unit"), "systemd-inhibit": (), "catchsegv": (), "arch": ("-arch",),
-    "trickle": ("-d", "-u"), "cpulimit": ("-l",), "firejail": (), "bwrap": (), "rlwrap": (), "winpty": (),
-    "numactl": ("-N", "-m", "-C"), "torsocks": (), "proxychains": (), "proxychains4": (), "perf": ("-e", "-o"),
-    "valgrind": (), "hyperfine": ("-w", "-r", "-n", "-m", "-M"),
-    "nix-shell": (),
-}  # fmt: skip
-"""Programs whose arguments are, behind their own, another command; the flags that take a value."""
-
-POSITIONALS = {
-    "timeout": 1, "gtimeout": 1, "chrt": 1, "taskset": 1, "flock": 1, "faketime": 1, "setarch": 1, "perf": 1,
-}  # fmt: skip
-"""How many arguments of its own a wrapper has before the command."""
-
 ALWAYS_ASK: dict[str, str] = {
     **dict.fromkeys(["ssh", "mosh"], "it runs a command on another machine"),
     **dict.fromkeys(["chroot"], "it runs a command in another root"),
@@ -66,6 +45,9 @@ ALWAYS_ASK: dict[str, str] = {
     **dict.fromkeys(["docker", "podman", "nerdctl"], "containers can reach the whole machine"),
     **dict.fromkeys(["crontab", "launchctl"], "it changes what runs later"),
     **dict.fromkeys(["at", "batch"], "it runs a command later"),
+    **dict.fromkeys(["emulate", "compgen", "complete", "bind"], "it tells the shell to run a text later"),
+    **dict.fromkeys(["lxc", "incus"], "it runs a command in a container"),
+    **dict.fromkeys(["swapoff", "swapon", "losetup"], "it changes the memory or the devices of the machine"),
     **dict.fromkeys(["script", "screen", "tmux"], "it runs a command in a terminal of its own"),
     **dict.fromkeys(["nc", "ncat", "netcat", "socat"], "it connects programs to the network"),
     **dict.fromkeys(["gcloud", "kubectl"], "it acts on another machine"),
@@ -83,24 +65,47 @@ ALWAYS_ASK: dict[str, str] = {
 
 
 INTERPRETERS = re.compile(
-    r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|tclsh|rscript|julia|pwsh|osascript|expect|guile|groovy|jshell)"
-    r"[\d.]*$"
+    r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|wish|r|rscript|julia|pwsh|powershell|osascript"
+    r"|expect|guile|groovy|jshell|irb|pry|ghc|ghci|scala|kotlin|elixir|iex|erl|racket|sbcl|clisp|octave|gnuplot|ipython"
+    r"|raku|swipl)[\d.]*$"
 )
 CODE_FLAGS = {
     "perl": "eE", "ruby": "e", "node": "ep", "nodejs": "ep", "php": "rRB", "lua": "e", "bun": "e", "julia": "eE",
-    "osascript": "e", "rscript": "e", "groovy": "e", "guile": "c", "deno": "",
+    "osascript": "e", "luajit": "e", "raku": "e", "r": "e", "rscript": "e", "scala": "e", "kotlin": "e", "elixir": "e",
+    "ghc": "e", "ghci": "e", "gnuplot": "e", "racket": "e", "swipl": "g", "iex": "e", "irb": "e", "pry": "e",
+    "sbcl": "",
+    "erl": "", "tclsh": "", "octave": "", "clisp": "x", "ipython": "c", "groovy": "e", "guile": "c", "deno": "",
 }  # fmt: skip
 """Letters that take code from the command line; ``c`` for the rest."""
+CODE_VALUES = {
+    "python": ("-X", "-W", "--check-hash-based-pycs"), "pypy": ("-X", "-W"), "ipython": ("--profile",),
+    "node": ("-r", "--require", "--import", "--loader", "-C", "--conditions", "--env-file"),
+    "nodejs": ("-r", "--require", "--import", "--loader", "-C", "--conditions", "--env-file"),
+    "ruby": ("-I", "-r", "-C", "-E", "-K", "-T", "-W"), "perl": ("-I", "-M", "-m", "-C", "-F", "-x", "-D"),
+    "php": ("-c", "-d", "-z", "-S", "-t"), "lua": ("-l",), "julia": ("-p", "-t", "-L"), "erl": ("-s",),
+}  # fmt: skip
+"""Flags that take a value, which is no code."""
 
 SPAWNS = re.compile(
     r"os\.system|subprocess|popen|pty\.spawn|os\.exec|os\.spawn|child_process|execSync|\bsystem\b|\bexec\b|backtick"
-    r"|shell_exec|passthru|proc_open|`|%x|Process\.|rmtree|unlinkSync|rmSync",
+    r"|shell_exec|passthru|proc_open|`|%x|Process\.|rmtree|unlinkSync|rmSync|__import__|__dict__|__subclasses__|ctypes"
+    r"|\bos\.(fork|posix_spawn|exec|startfile)|\beval\s*\(|(?<!\.)\bcompile\s*\(|getattr\s*\(\s*(os|sys|__)|importlib"
+    r"|create_subprocess|\bspawn|runpy|\bsyscall\b|removedirs|remove_tree|rm_rf|rm_r\b",
     re.IGNORECASE,
 )
 """Code of an interpreter that starts programs or removes trees."""
+UNLINKS = re.compile(r"unlink|truncate|\b(remove|rmdir|rename|move|chmod|chown|delete)\b", re.IGNORECASE)
+ROOT_IN_CODE = re.compile(
+    r"[\"'(]\s*(/[*]?|~[^\"']*|/(etc|usr|bin|boot|home|root|dev|lib|var)\b[^\"']*)[\"')]"
+    r"|expanduser|\.home\(|\bHOME\b"
+)
+"""Together: code that removes or changes files outside the working folder."""
 
 SCRATCH = ("/tmp/", "/var/tmp/", "/private/tmp/")  # noqa: S108 - what commands may name, not where we write
-SYSTEM = ("/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib", "/sys/", "/proc/sys", "/root/")
+SYSTEM = ("/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib", "/sys/", "/proc/sys", "/root/", "/opt/",
+"/var/spool/", "/var/lib/", "/dev/mem")
+SYSTEM_FILES = ("/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib", "/sys/", "/proc/", "/dev/sd", "/dev/nvme")
+"""What the operating system itself is made of."""
 BLOCK_DEVICE = re.compile(
     r"/dev/(sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme|mmcblk|loop\d|md\d|dm-|mapper/|disk|rdisk|sr\d|ram\d|nbd|zd\d"
     r"|mem$|kmem$|port$|\*|\?|\[)"
@@ -117,32 +122,26 @@ INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 
-SHADY = {
-    "git": re.compile(
-        r"^(-c|--config-env.*|--exec-path=.*|--upload-pack.*|--receive-pack.*|--extcmd.*|-x|--exec.*|filter-branch|bisect|!.*)$"
-    ),
-    "tar": re.compile(
-        r"^(--to-command|--checkpoint-action|--use-compress-program|-I|--rsh-command|--info-script|-F|--new-volume-script)"
-    ),
-    "sed": re.compile(r"(^|[;}\n\d$/])\s*e(\s|$)|/[gpiI0-9]*e[gpiI0-9]*$|(^|[;}])\s*[wW]\s+/dev/(sd|nvme)"),
-    "awk": re.compile(r"system\s*\(|\|\s*(getline|\"|&)|\"\s*\||print[^;}]*\|"),
-    "rg": re.compile(r"^--(pre|hostname-bin)(=|$)"),
-    "sort": re.compile(r"^--compress-program"),
-    "man": re.compile(r"^(-P|--pager|-H|--html)"),
-    "vim": re.compile(r"^[+-]|!"),
-    "less": re.compile(r"^\+.*!"),
-    "zip": re.compile(r"^(-TT|--unzip-command)"),
-    "split": re.compile(r"^--filter"),
-    "gdb": re.compile(r"^-(ex|x|-batch|-command|-eval)"),
-    "make": re.compile(r"^(--eval|SHELL=)"),
-    "ssh-keygen": re.compile(r"^-D"),
-    "curl": re.compile(r"^(-K|--config)$"),
-    "wget": re.compile(r"^--use-askpass"),
-    "openssl": re.compile(r"^-engine$"),
-}  # fmt: skip
-SHADY |= {
-    "gawk": SHADY["awk"], "mawk": SHADY["awk"], "nawk": SHADY["awk"], "gsed": SHADY["sed"], "gtar": SHADY["tar"],
-    "bsdtar": SHADY["tar"], "vi": SHADY["vim"], "nvim": SHADY["vim"], "ex": SHADY["vim"], "view": SHADY["vim"],
-    "gmake": SHADY["make"],
-}  # fmt: skip
-"""Programs that run others when an argument looks like this."""
+_TAME = re.compile(r"(|:|true|false|cat|less|more|head|/bin/(cat|true|less)|/usr/bin/(cat|true|less))")
+_NODE_OPTIONS = re.compile(
+    r"\s*(--(max[-_]old[-_]space[-_]size|max-semi-space-size|stack-trace-limit|unhandled-rejections|dns-result-order)=[\w-]+"
+    r"|--(experimental-[a-z-]+|no-[a-z-]+|trace-[a-z-]+|openssl-legacy-provider|enable-source-maps|expose-gc)\s*)+"
+)
+
+
+def harmless_value(name: str, value: str) -> bool:
+    """A risky variable that gets one of the values which everybody gives it: code of the project, no pager."""
+    if name == "IFS":
+        return not value.strip(" \t\n") and bool(value)
+    if name == "PYTHONPATH":
+        parts = value.split(":")
+        return bool(value) and not any(p.startswith(("/", "~", "..")) for p in parts)
+    if name == "PYTHONWARNINGS":
+        return bool(re.fullmatch(r"[\w:, ]+", value))
+    if name == "NODE_OPTIONS":
+        return bool(_NODE_OPTIONS.fullmatch(value))
+    if name == "MAKEFLAGS":
+        return bool(re.fullmatch(r"\s*(-?[ksj]+\d*\s*)+", value))
+    if name.endswith(("PAGER", "EDITOR", "VISUAL", "BROWSER")):
+        return bool(_TAME.fullmatch(value))
+    return False
