@@ -591,6 +591,108 @@ async def test_an_edit_shows_what_it_did(bench: Bench, cwd: Path) -> None:
     assert "[96 more not shown]" in told
 
 
+async def test_places_that_overlap_are_two(bench: Bench, cwd: Path) -> None:
+    (cwd / "a").write_text("aaa")
+    assert "2 times" in await bench.fails("edit_file", path="a", old_text="aa", new_text="b")
+    await bench.call("edit_file", path="a", old_text="aa", new_text="b", replace_all=True)
+    assert (cwd / "a").read_text() == "ba"
+
+
+async def test_many_places_are_named_to_ten(bench: Bench, cwd: Path) -> None:
+    (cwd / "a").write_text("x\n" * 500)
+    told = await bench.fails("edit_file", path="a", old_text="x", new_text="y")
+    assert "more than 10 times" in told
+    assert "lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …" in told
+
+
+@pytest.mark.parametrize("line", ["a,", "a\n", "a\r\n"])
+def test_millions_of_places_are_replaced_in_bounded_memory(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a").write_bytes((line * (20_000_000 // len(line))).encode())
+    program = (
+        "import asyncio, resource, sys\n"
+        "from pathlib import Path\n"
+        "from orkas.harness.tool import ToolContext\n"
+        "from orkas.infra.errors import ToolFailed\n"
+        "from orkas.tools import builtins\n"
+        "edit = next(t for t in builtins() if t.name == 'edit_file')\n"
+        "async def go(**more):\n"
+        "    return await edit.run({'path': 'a', 'old_text': sys.argv[2], 'new_text': ';', **more},"
+        " ToolContext(cwd=Path(sys.argv[1])))\n"
+        "try: asyncio.run(go())\n"
+        "except ToolFailed as error: print(error)\n"
+        "print(asyncio.run(go(replace_all=True)).text)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path), line[1:].replace("\r", "")],
+        env=CHILD_ENV, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "more than 10 times" in done.stdout
+    assert f"{20_000_000 // len(line):,} replacements" in done.stdout
+    assert int(done.stdout.split()[-1]) < 300
+
+
+async def test_an_edit_may_not_grow_a_file_beyond_all_bounds(bench: Bench, cwd: Path) -> None:
+    (cwd / "a").write_text("x" * 100_000)
+    told = await bench.fails("edit_file", path="a", old_text="x", new_text="y" * 10_000, replace_all=True)
+    assert "grow beyond 64 MB" in told
+
+
+async def test_too_many_places_among_mixed_line_ends_are_refused(bench: Bench, cwd: Path) -> None:
+    data = b"a\n" + b"a\r\n" * 100_000
+    (cwd / "a").write_bytes(data)
+    assert "mixes" in await bench.fails("edit_file", path="a", old_text="a\n", new_text="b\n", replace_all=True)
+    assert (cwd / "a").read_bytes() == data
+    (cwd / "a").write_bytes(data[:2_000])
+    await bench.call("edit_file", path="a", old_text="a\n", new_text="b\n", replace_all=True)
+    assert (cwd / "a").read_bytes() == data[:2_000].replace(b"a", b"b")
+
+
+async def test_the_difference_in_a_long_line_is_short(bench: Bench, cwd: Path) -> None:
+    (cwd / "a").write_text("a" * 1_000_000 + "NEEDLE" + "b" * 1_000_000)
+    told = await bench.text("edit_file", path="a", old_text="NEEDLE", new_text="PIN")
+    assert "aNEEDLEb" in told
+    assert "aPINb" in told
+    assert len(told) < 4_100
+    (cwd / "b").write_text("".join(f"{n} {'x' * 500}\n" for n in range(500)))
+    told = await bench.text("edit_file", path="b", old_text="x" * 500, new_text="y" * 600, replace_all=True)
+    assert len(told) < 4_200
+    assert "more characters of the difference" in told
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("euc-kr", "안녕하세요 세계 name=1\n"),
+        ("big5", "name=1 # 測試\n"),
+        ("big5", "這是一個測試，我們的設定。name=1\n"),
+        ("euc-jp", "日本語の設定です。漢字、name=1\n"),
+        ("euc-jp", "設定。漢字、変更。name=1\n"),
+        ("shift-jis", "設定 name=1\n"),
+        ("windows-1251", "имя name=1\n"),
+        ("koi8-r", "имя name=1\n"),
+        ("iso8859-7", "όνομα name=1\n"),
+    ],
+)
+async def test_new_characters_do_not_go_into_a_guessed_encoding(
+    bench: Bench, cwd: Path, encoding: str, text: str
+) -> None:
+    """Unless they stand in the file already: then their bytes are right, whatever the encoding is."""
+    data = text.encode(encoding)
+    (cwd / "a").write_bytes(data)
+    seen = await bench.text("read_file", path="a")
+    assert "decoded as" in seen
+    for new in ("é=1", "名前=1", "이름=1"):
+        if set(new) - set(seen) - {"=", "1"}:
+            assert "guessed" in await bench.fails("edit_file", path="a", old_text="name=1", new_text=new)
+    assert (cwd / "a").read_bytes() == data
+    await bench.call("edit_file", path="a", old_text="name=1", new_text="id=2")
+    assert (cwd / "a").read_bytes() == text.replace("name=1", "id=2").encode(encoding)
+    known = next(c for c in seen if c > "\x7f")
+    await bench.call("edit_file", path="a", old_text="id=2", new_text=f"id={known}")
+    assert (cwd / "a").read_bytes() != text.replace("name=1", "id=2").encode(encoding)
+
+
 async def test_binary_files_are_not_edited(bench: Bench, cwd: Path) -> None:
     (cwd / "a").write_bytes(b"abc\0def")
     assert "no text" in await bench.fails("edit_file", path="a", old_text="abc", new_text="x")

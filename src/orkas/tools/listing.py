@@ -13,7 +13,8 @@ from msgspec import Meta
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.paths import Place, kind_of, shown
 from orkas.infra.threads import in_thread
-from orkas.tools.tree import Entry, Glob, Ignore, Walk
+from orkas.tools.globs import Glob
+from orkas.tools.tree import Entry, Ignore, Walk
 
 __all__ = ["ListFiles"]
 

@@ -24,8 +24,9 @@ from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place, shown
 from orkas.infra.threads import in_thread
 from orkas.tools import matcher
+from orkas.tools.globs import Glob
 from orkas.tools.text import HEAD_BYTES, Form, form_of
-from orkas.tools.tree import Glob, Ignore, Walk
+from orkas.tools.tree import Ignore, Walk
 
 __all__ = ["SearchFiles"]
 
