@@ -171,6 +171,30 @@ async def test_a_folder_that_cannot_be_written_is_said(bench: Bench) -> None:
     assert result.text.endswith("20000\n[exit code 0]")
 
 
+def test_a_disk_that_fills_up_is_told_with_what_is_kept_and_what_is_lost(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from orkas.harness.tool import ToolContext\n"
+        "from orkas.tools.shell import Shell\n"
+        "context = ToolContext(cwd=Path(sys.argv[1]), files=Path(sys.argv[1]))\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "for limit in (100_000, 199_995, 0):\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
+        "    result = asyncio.run(Shell().run({'command': 'yes 123456789 | head -c 200000'}, context))\n"
+        "    print(next(line for line in result.text.split(chr(10)) if 'left out' in line), result.file)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env=CHILD_ENV, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    some, nearly, none = done.stdout.splitlines()
+    assert "the first 100,000 bytes are in" in some
+    assert "incomplete; 90,000 bytes after them are lost (File too large)" in some
+    assert "the first 199,995 bytes are in" in nearly
+    assert "the rest is shown below" in nearly
+    assert "they are lost, the whole output could not be kept (File too large)" in none
+    assert none.endswith("None")
+
+
 async def test_more_than_the_limit_is_marked_incomplete(bench: Bench) -> None:
     result = await bench.run("head -c 80000000 /dev/zero | tr '\\0' b", timeout_s=20)
     assert result.file is not None
@@ -437,6 +461,9 @@ def test_a_full_disk_is_said_and_the_command_goes_on(tmp_path: Path) -> None:
         "    output.close()\n"
         "    assert output.trouble and output.total == 140_000 and len(output.tail()) == 10_000, vars(output)\n"
         "    assert not output.complete\n"
+        "    size = output.file.stat().st_size if output.file else 0\n"
+        "    assert output.kept == size == (limit if limit > 10_000 else 0), (output.kept, size, limit)\n"
+        "    assert output.file or not Path(sys.argv[1], f'o{n}.txt').exists()\n"
     )
     assert resource
     done = subprocess.run(

@@ -234,8 +234,30 @@ async def test_our_own_data_inside_the_working_folder_cannot_be_touched(
     monkeypatch.setenv("ORKAS_HOME", str(home))
     assert "own data" in await bench.fails("write_file", path=".orkas/policy", content="y")
     assert "own data" in await bench.fails("read_file", path=".orkas/policy")
-    monkeypatch.setenv("ORKAS_HOME", str(cwd))
-    await bench.call("write_file", path="a", content="y")
+    assert "own data" in await bench.fails("edit_file", path=".orkas/policy", old_text="x", new_text="y")
+    assert "own data" in await bench.fails("search_files", pattern="x", path=".orkas")
+    assert (home / "policy").read_text() == "x"
+    (cwd / "mine").write_text("x")
+    found = await bench.text("search_files", pattern="x")
+    assert found == "mine:1: x\n[left out: 1 folder of Orkas' own data]"
+    assert "policy" not in await bench.text("list_files", depth=3)
+    assert "policy" not in await bench.text("list_files", pattern="*")
+
+
+@pytest.mark.parametrize("below", [".", "sessions"])
+async def test_our_own_data_cannot_be_touched_from_inside_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str
+) -> None:
+    home = tmp_path / "home"
+    (home / "sessions").mkdir(parents=True)
+    (home / below / "a").write_text("x")
+    monkeypatch.setenv("ORKAS_HOME", str(home))
+    bench = Bench(home / below)
+    assert "own data" in await bench.fails("write_file", path="config.toml", content="y")
+    assert "own data" in await bench.fails("edit_file", path="a", old_text="x", new_text="y")
+    assert "own data" in await bench.fails("read_file", path="a")
+    assert "own data" in await bench.fails("search_files", pattern="x")
+    assert os.listdir(home / below) in (["a"], ["a", "sessions"], ["sessions", "a"])
 
 
 async def test_whole_outputs_can_be_read_but_not_written(tmp_path: Path) -> None:
@@ -400,6 +422,38 @@ async def test_the_mode_is_kept(bench: Bench, cwd: Path) -> None:
     assert stat.S_IMODE(script.stat().st_mode) == 0o751
     await bench.call("edit_file", path="run.sh", old_text="new", new_text="newer")
     assert stat.S_IMODE(script.stat().st_mode) == 0o751
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes")
+async def test_special_bits_and_attributes_are_kept(bench: Bench, cwd: Path) -> None:
+    file = cwd / "a"
+    file.write_text("old")
+    file.chmod(0o6751)
+    try:
+        os.setxattr(file, "user.origin", b"here")
+        attributes = {"user.origin"}
+    except (AttributeError, OSError):  # not Linux, or a file system without them
+        attributes = set()
+    await bench.call("edit_file", path="a", old_text="old", new_text="new")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o6751
+    await bench.call("write_file", path="a", content="newer")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o6751
+    if attributes:
+        assert os.getxattr(file, "user.origin") == b"here"
+
+
+async def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_left_alone(bench: Bench, cwd: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    (cwd / "a").write_text("old")
+    names = [".a.0123abcd.tmp", ".a.89abcdef.tmp", ".ab.0123abcd.tmp", ".a.notours.tmp", ".a.00000000.tmp"]
+    for name in names:
+        (cwd / name).write_text("half")
+        os.utime(cwd / name, (0, 0))
+    os.utime(cwd / ".a.00000000.tmp")
+    with (cwd / ".a.89abcdef.tmp").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        await bench.call("write_file", path="a", content="new")
+    assert sorted(os.listdir(cwd)) == sorted([*names[1:], "a"])
 
 
 async def test_a_read_only_file_is_refused_without_a_trace(bench: Bench, cwd: Path) -> None:

@@ -80,6 +80,8 @@ def _collect(walk: Walk, place: Place, glob: Glob | None) -> tuple[list[tuple[En
             entries.append((entry, _target(entry)))
     if walk.ignored:
         notes.append(f"left out: {walk.ignored:,} ignored by .gitignore")
+    if walk.own and (glob or walk.depth > 1):
+        notes.append("left out: the folder of Orkas' own data")
     if walk.unreadable:
         notes.append(f"could not look into: {', '.join(shown(n) for n in walk.unreadable[:10])}")
     if walk.too_deep and glob:

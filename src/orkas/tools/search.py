@@ -270,6 +270,7 @@ class _Search:
             (self._binary, "binary"),
             (self._special, "links, pipes or devices"),
             (self._walk.too_deep, "folders too deep"),
+            (self._walk.own, "folder of Orkas' own data"),
         ]
         if any(count for count, _ in left_out):
             notes.append("left out: " + ", ".join(f"{count} {what}" for count, what in left_out if count))

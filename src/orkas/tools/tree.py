@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from orkas.infra.abort import Abort
+from orkas.infra.home import home
 from orkas.infra.paths import Folder, Place
 from orkas.tools.globs import rules
 
@@ -88,7 +89,13 @@ class Walk:
     unreadable: list[str] = field(default_factory=list)
     too_deep: int = 0
 
+    own: int = 0
+    """Folders of our own data; nobody looks into them."""
+    _home: os.stat_result | None = None
+
     def below(self, place: Place) -> Iterator[Entry]:
+        with suppress(OSError):
+            self._home = home().stat()
         with place.folder() as folder:
             if self.ignore is not None:
                 self._enter_ancestors(place)
@@ -134,6 +141,9 @@ class Walk:
             yield entry
 
     def _down(self, folder: Folder, entry: Entry, level: int) -> Iterator[Entry]:
+        if self._home is not None and os.path.samestat(entry.stat, self._home):
+            self.own += 1
+            return
         if level >= self.depth:
             self.too_deep += 1
             return
