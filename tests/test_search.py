@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from orkas.harness.tool import ToolContext, ToolResult
 from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import ToolFailed
+from orkas.tools.globs import rules
+from orkas.tools.listing import ListFiles
 from orkas.tools.matcher import compile_pattern, matches
 from orkas.tools.search import SearchFiles
 
@@ -78,6 +81,64 @@ async def test_ignored_files_are_left_out_and_counted(tmp_path: Path) -> None:
     assert (await search(tmp_path, "hit", path="sub"))[:-1] == ["sub/a.log:1: hit", "sub/top.txt:1: hit"]
     assert await search(tmp_path, "hit", path="build") == ["build/x.txt:1: hit"]
     assert await search(tmp_path, "hit", path="build/x.txt") == ["build/x.txt:1: hit"]
+
+
+async def test_a_byte_order_mark_is_no_part_of_the_first_rule(tmp_path: Path) -> None:
+    fill(tmp_path, {".gitignore": b"\xef\xbb\xbf*.q\n", "a.q": "hit"})
+    assert await search(tmp_path, "hit") == ["[no match in 1 file]", "[left out: 1 ignored by .gitignore]"]
+
+
+async def test_one_odd_rule_does_not_undo_the_others(tmp_path: Path) -> None:
+    fill(tmp_path, {".gitignore": "*.log\n//\n!\n\\\n[z-a]\n*.tmp\n", "a.log": "hit", "b.tmp": "hit", "c": "hit"})
+    assert await search(tmp_path, "hit") == ["c:1: hit", "[left out: 2 ignored by .gitignore]"]
+
+
+HOSTILE = [
+    "*a" * 9 + "b", "*a" * 40 + "b", "**a" * 20 + "b", "?*" * 20 + "b", "[a-z]*" * 20 + "B", "*[!x]" * 20 + "X",
+    "*a/" * 9 + "b", "**/a/" * 20 + "b", "**/*a/" * 20 + "b", "\\a*" * 20 + "b", "[]a]*" * 20 + "b", "[^]b]*" * 20 + "b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", HOSTILE)
+async def test_no_rule_or_glob_takes_long(tmp_path: Path, pattern: str) -> None:
+    deep = "a/" * 50
+    fill(tmp_path, {".gitignore": f"{pattern}\n", "a" * 200: "hit", f"{deep}{'a' * 200}": "hit"})
+    began = time.monotonic()
+    assert len(await search(tmp_path, "hit")) == 2
+    assert (await search(tmp_path, "hit", glob=pattern))[0].startswith("[no match")
+    context = ToolContext(cwd=tmp_path)
+    assert "no file below" in (await ListFiles().run({"pattern": pattern}, context)).text
+    assert time.monotonic() - began < 1
+
+
+_PARTS = ["a", "b", "*", "**", "/", "/**/", "?", "[ab]", ".", "\\*", "!", "é", "(", "+", "$"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from(_PARTS), min_size=1, max_size=12).map("".join),
+    st.lists(st.text("ab.*é(+$", min_size=1, max_size=6), min_size=1, max_size=6).map("/".join),
+    st.sampled_from(["", "/"]),
+)
+def test_safe_rules_match_what_the_library_matches(pattern: str, path: str, end: str) -> None:
+    try:
+        library = GitIgnoreSpec.from_lines([pattern])
+    except ValueError:
+        assert len(rules([pattern])) == 0
+        return
+    assert rules([pattern]).check_file(path + end).include == library.check_file(path + end).include
+
+
+async def test_a_glob_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ToolFailed, match="at most 1,000 characters"):
+        await search(tmp_path, "x", glob="*" * 1_001)
+    with pytest.raises(ToolFailed, match="no file pattern"):
+        await search(tmp_path, "x", glob="\\")
+
+
+async def test_after_the_last_line_is_no_line(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": "aa\nbb\n", "b": "aa\n\n"})
+    assert await search(tmp_path, "^(?!aa)") == ["a:2: bb", "b:2: "]
 
 
 async def test_binary_files_pipes_and_links_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -177,5 +238,5 @@ def test_matches_are_those_of_each_line(lines: list[str], pattern: str) -> None:
     compiled = compile_pattern(pattern, ignore_case=False)
     expected = [(i, line) for i, line in enumerate(lines) if compiled.search(line)] if lines else []
     if lines:
-        assert matches(compiled, "\n".join(lines), 100) == expected
-        assert matches(compiled, "\r\n".join(lines), 100) == expected
+        assert matches(compiled, "".join(f"{line}\n" for line in lines), 100) == expected
+        assert matches(compiled, "".join(f"{line}\r\n" for line in lines), 100) == expected

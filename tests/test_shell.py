@@ -171,6 +171,30 @@ async def test_a_folder_that_cannot_be_written_is_said(bench: Bench) -> None:
     assert result.text.endswith("20000\n[exit code 0]")
 
 
+def test_a_disk_that_fills_up_is_told_with_what_is_kept_and_what_is_lost(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from orkas.harness.tool import ToolContext\n"
+        "from orkas.tools.shell import Shell\n"
+        "context = ToolContext(cwd=Path(sys.argv[1]), files=Path(sys.argv[1]))\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "for limit in (100_000, 199_995, 0):\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
+        "    result = asyncio.run(Shell().run({'command': 'yes 123456789 | head -c 200000'}, context))\n"
+        "    print(next(line for line in result.text.split(chr(10)) if 'left out' in line), result.file)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env=CHILD_ENV, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    some, nearly, none = done.stdout.splitlines()
+    assert "the first 100,000 bytes are in" in some
+    assert "incomplete; 90,000 bytes after them are lost (File too large)" in some
+    assert "the first 199,995 bytes are in" in nearly
+    assert "the rest is shown below" in nearly
+    assert "they are lost, the whole output could not be kept (File too large)" in none
+    assert none.endswith("None")
+
+
 async def test_more_than_the_limit_is_marked_incomplete(bench: Bench) -> None:
     result = await bench.run("head -c 80000000 /dev/zero | tr '\\0' b", timeout_s=20)
     assert result.file is not None
@@ -268,6 +292,87 @@ async def test_what_a_command_leaves_behind_is_ended_and_said(bench: Bench, comm
     assert time.monotonic() - began < 1
     assert text == "ready\n[processes that the command left running were ended with it]\n[exit code 0]"
     await bench.nobody_left(1.5)
+
+
+CLEAN = [
+    "env -i setsid sleep {n} & echo ready",
+    "env -i setsid sleep {n} >/dev/null 2>&1 </dev/null & echo ready",
+    "(env -i setsid sh -c 'setsid sleep {n} & exit' &) >/dev/null 2>&1; echo ready",
+    "env -i setsid sh -c 'trap \"\" TERM HUP; sleep {n}' >/dev/null 2>&1 & sleep 0.1; echo ready",
+    "env -i setsid sh -c 'env -i setsid sleep {n} & kill -9 $$' >/dev/null 2>&1; echo ready",
+]
+linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux adopts orphans")
+
+
+def runs(command: str) -> bool:
+    return command in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+
+
+async def gone(command: str, within_s: float) -> None:
+    until = time.monotonic() + within_s
+    while runs(command):
+        assert time.monotonic() < until, command
+        await asyncio.sleep(0.02)
+
+
+@linux_only
+@pytest.mark.parametrize("command", CLEAN)
+async def test_who_dropped_session_and_environment_is_found_too(bench: Bench, command: str) -> None:
+    unique = f"3{os.getpid()}.{CLEAN.index(command)}"
+    text = await bench.text(command.format(n=unique))
+    assert text.endswith("ready\n[processes that the command left running were ended with it]\n[exit code 0]")
+    await gone(f"sleep {unique}", 1.5)
+
+
+@linux_only
+@pytest.mark.parametrize("way", ["time limit", "stop", "cancelled"])
+async def test_whatever_ends_a_command_ends_who_dropped_everything(bench: Bench, way: str) -> None:
+    unique = f"4{os.getpid()}.{len(way)}"
+    command = f"env -i setsid sleep {unique} >/dev/null 2>&1 & sleep 30"
+    running = asyncio.create_task(bench.run(command, timeout_s=0.4 if way == "time limit" else 60))
+    while not runs(f"sleep {unique}"):
+        await asyncio.sleep(0.01)
+    if way == "stop":
+        bench.context.abort.fire()
+    elif way == "cancelled":
+        running.cancel()
+    await asyncio.wait({running})
+    await gone(f"sleep {unique}", 2)
+
+
+@linux_only
+@pytest.mark.parametrize("signal_name", ["KILL", "STOP", "TERM"])
+async def test_a_command_that_turns_on_its_launcher_is_ended_as_well(bench: Bench, signal_name: str) -> None:
+    began = time.monotonic()
+    result = await bench.run(f"kill -{signal_name} $PPID; setsid sleep 30 & sleep 30", timeout_s=0.6)
+    assert result.is_error
+    assert time.monotonic() - began < 3
+    await bench.nobody_left(2)
+
+
+@linux_only
+async def test_orphans_are_reaped(bench: Bench) -> None:
+    text = await bench.text(
+        "for i in 1 2 3; do (setsid true &); done; sleep 0.2; ps -o stat= --ppid $PPID | grep -c Z; true"
+    )
+    assert text == "0\n[exit code 0]"
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    assert not [pid for pid in children if "launcher" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
+@linux_only
+async def test_our_environment_is_not_that_of_the_parent(bench: Bench) -> None:
+    text = await bench.text("tr '\\0' '\\n' < /proc/$PPID/environ")
+    assert SECRET not in text
+    assert "ORKAS_RUN=" in text
+
+
+async def test_a_command_starts_with_a_plain_state(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of an interpreter in between is left: locale, signals, open files."""
+    monkeypatch.setenv("LANG", "C")
+    monkeypatch.delenv("LC_CTYPE", raising=False)
+    assert await bench.text("echo ${LC_CTYPE-none}; yes | head -1; ls /dev/fd | wc -l") == "none\ny\n4\n[exit code 0]"
+    assert await bench.text("grep SigIgn /proc/self/status") == "SigIgn:\t0000000000000000\n[exit code 0]"
 
 
 STUBBORN = [
@@ -437,6 +542,9 @@ def test_a_full_disk_is_said_and_the_command_goes_on(tmp_path: Path) -> None:
         "    output.close()\n"
         "    assert output.trouble and output.total == 140_000 and len(output.tail()) == 10_000, vars(output)\n"
         "    assert not output.complete\n"
+        "    size = output.file.stat().st_size if output.file else 0\n"
+        "    assert output.kept == size == (limit if limit > 10_000 else 0), (output.kept, size, limit)\n"
+        "    assert output.file or not Path(sys.argv[1], f'o{n}.txt').exists()\n"
     )
     assert resource
     done = subprocess.run(

@@ -234,8 +234,30 @@ async def test_our_own_data_inside_the_working_folder_cannot_be_touched(
     monkeypatch.setenv("ORKAS_HOME", str(home))
     assert "own data" in await bench.fails("write_file", path=".orkas/policy", content="y")
     assert "own data" in await bench.fails("read_file", path=".orkas/policy")
-    monkeypatch.setenv("ORKAS_HOME", str(cwd))
-    await bench.call("write_file", path="a", content="y")
+    assert "own data" in await bench.fails("edit_file", path=".orkas/policy", old_text="x", new_text="y")
+    assert "own data" in await bench.fails("search_files", pattern="x", path=".orkas")
+    assert (home / "policy").read_text() == "x"
+    (cwd / "mine").write_text("x")
+    found = await bench.text("search_files", pattern="x")
+    assert found == "mine:1: x\n[left out: 1 folder of Orkas' own data]"
+    assert "policy" not in await bench.text("list_files", depth=3)
+    assert "policy" not in await bench.text("list_files", pattern="*")
+
+
+@pytest.mark.parametrize("below", [".", "sessions"])
+async def test_our_own_data_cannot_be_touched_from_inside_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str
+) -> None:
+    home = tmp_path / "home"
+    (home / "sessions").mkdir(parents=True)
+    (home / below / "a").write_text("x")
+    monkeypatch.setenv("ORKAS_HOME", str(home))
+    bench = Bench(home / below)
+    assert "own data" in await bench.fails("write_file", path="config.toml", content="y")
+    assert "own data" in await bench.fails("edit_file", path="a", old_text="x", new_text="y")
+    assert "own data" in await bench.fails("read_file", path="a")
+    assert "own data" in await bench.fails("search_files", pattern="x")
+    assert os.listdir(home / below) in (["a"], ["a", "sessions"], ["sessions", "a"])
 
 
 async def test_whole_outputs_can_be_read_but_not_written(tmp_path: Path) -> None:
@@ -400,6 +422,38 @@ async def test_the_mode_is_kept(bench: Bench, cwd: Path) -> None:
     assert stat.S_IMODE(script.stat().st_mode) == 0o751
     await bench.call("edit_file", path="run.sh", old_text="new", new_text="newer")
     assert stat.S_IMODE(script.stat().st_mode) == 0o751
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes")
+async def test_special_bits_and_attributes_are_kept(bench: Bench, cwd: Path) -> None:
+    file = cwd / "a"
+    file.write_text("old")
+    file.chmod(0o6751)
+    try:
+        os.setxattr(file, "user.origin", b"here")
+        attributes = {"user.origin"}
+    except (AttributeError, OSError):  # not Linux, or a file system without them
+        attributes = set()
+    await bench.call("edit_file", path="a", old_text="old", new_text="new")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o6751
+    await bench.call("write_file", path="a", content="newer")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o6751
+    if attributes:
+        assert os.getxattr(file, "user.origin") == b"here"
+
+
+async def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_left_alone(bench: Bench, cwd: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    (cwd / "a").write_text("old")
+    names = [".a.0123abcd.tmp", ".a.89abcdef.tmp", ".ab.0123abcd.tmp", ".a.notours.tmp", ".a.00000000.tmp"]
+    for name in names:
+        (cwd / name).write_text("half")
+        os.utime(cwd / name, (0, 0))
+    os.utime(cwd / ".a.00000000.tmp")
+    with (cwd / ".a.89abcdef.tmp").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        await bench.call("write_file", path="a", content="new")
+    assert sorted(os.listdir(cwd)) == sorted([*names[1:], "a"])
 
 
 async def test_a_read_only_file_is_refused_without_a_trace(bench: Bench, cwd: Path) -> None:
@@ -589,6 +643,108 @@ async def test_an_edit_shows_what_it_did(bench: Bench, cwd: Path) -> None:
     told = await bench.text("edit_file", path="a", old_text="line", new_text="row", replace_all=True)
     assert "99 replacements" in told
     assert "[96 more not shown]" in told
+
+
+async def test_places_that_overlap_are_two(bench: Bench, cwd: Path) -> None:
+    (cwd / "a").write_text("aaa")
+    assert "2 times" in await bench.fails("edit_file", path="a", old_text="aa", new_text="b")
+    await bench.call("edit_file", path="a", old_text="aa", new_text="b", replace_all=True)
+    assert (cwd / "a").read_text() == "ba"
+
+
+async def test_many_places_are_named_to_ten(bench: Bench, cwd: Path) -> None:
+    (cwd / "a").write_text("x\n" * 500)
+    told = await bench.fails("edit_file", path="a", old_text="x", new_text="y")
+    assert "more than 10 times" in told
+    assert "lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …" in told
+
+
+@pytest.mark.parametrize("line", ["a,", "a\n", "a\r\n"])
+def test_millions_of_places_are_replaced_in_bounded_memory(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a").write_bytes((line * (20_000_000 // len(line))).encode())
+    program = (
+        "import asyncio, resource, sys\n"
+        "from pathlib import Path\n"
+        "from orkas.harness.tool import ToolContext\n"
+        "from orkas.infra.errors import ToolFailed\n"
+        "from orkas.tools import builtins\n"
+        "edit = next(t for t in builtins() if t.name == 'edit_file')\n"
+        "async def go(**more):\n"
+        "    return await edit.run({'path': 'a', 'old_text': sys.argv[2], 'new_text': ';', **more},"
+        " ToolContext(cwd=Path(sys.argv[1])))\n"
+        "try: asyncio.run(go())\n"
+        "except ToolFailed as error: print(error)\n"
+        "print(asyncio.run(go(replace_all=True)).text)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path), line[1:].replace("\r", "")],
+        env=CHILD_ENV, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "more than 10 times" in done.stdout
+    assert f"{20_000_000 // len(line):,} replacements" in done.stdout
+    assert int(done.stdout.split()[-1]) < 300
+
+
+async def test_an_edit_may_not_grow_a_file_beyond_all_bounds(bench: Bench, cwd: Path) -> None:
+    (cwd / "a").write_text("x" * 100_000)
+    told = await bench.fails("edit_file", path="a", old_text="x", new_text="y" * 10_000, replace_all=True)
+    assert "grow beyond 64 MB" in told
+
+
+async def test_too_many_places_among_mixed_line_ends_are_refused(bench: Bench, cwd: Path) -> None:
+    data = b"a\n" + b"a\r\n" * 100_000
+    (cwd / "a").write_bytes(data)
+    assert "mixes" in await bench.fails("edit_file", path="a", old_text="a\n", new_text="b\n", replace_all=True)
+    assert (cwd / "a").read_bytes() == data
+    (cwd / "a").write_bytes(data[:2_000])
+    await bench.call("edit_file", path="a", old_text="a\n", new_text="b\n", replace_all=True)
+    assert (cwd / "a").read_bytes() == data[:2_000].replace(b"a", b"b")
+
+
+async def test_the_difference_in_a_long_line_is_short(bench: Bench, cwd: Path) -> None:
+    (cwd / "a").write_text("a" * 1_000_000 + "NEEDLE" + "b" * 1_000_000)
+    told = await bench.text("edit_file", path="a", old_text="NEEDLE", new_text="PIN")
+    assert "aNEEDLEb" in told
+    assert "aPINb" in told
+    assert len(told) < 4_100
+    (cwd / "b").write_text("".join(f"{n} {'x' * 500}\n" for n in range(500)))
+    told = await bench.text("edit_file", path="b", old_text="x" * 500, new_text="y" * 600, replace_all=True)
+    assert len(told) < 4_200
+    assert "more characters of the difference" in told
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("euc-kr", "안녕하세요 세계 name=1\n"),
+        ("big5", "name=1 # 測試\n"),
+        ("big5", "這是一個測試，我們的設定。name=1\n"),
+        ("euc-jp", "日本語の設定です。漢字、name=1\n"),
+        ("euc-jp", "設定。漢字、変更。name=1\n"),
+        ("shift-jis", "設定 name=1\n"),
+        ("windows-1251", "имя name=1\n"),
+        ("koi8-r", "имя name=1\n"),
+        ("iso8859-7", "όνομα name=1\n"),
+    ],
+)
+async def test_new_characters_do_not_go_into_a_guessed_encoding(
+    bench: Bench, cwd: Path, encoding: str, text: str
+) -> None:
+    """Unless they stand in the file already: then their bytes are right, whatever the encoding is."""
+    data = text.encode(encoding)
+    (cwd / "a").write_bytes(data)
+    seen = await bench.text("read_file", path="a")
+    assert "decoded as" in seen
+    for new in ("é=1", "名前=1", "이름=1"):
+        if set(new) - set(seen) - {"=", "1"}:
+            assert "guessed" in await bench.fails("edit_file", path="a", old_text="name=1", new_text=new)
+    assert (cwd / "a").read_bytes() == data
+    await bench.call("edit_file", path="a", old_text="name=1", new_text="id=2")
+    assert (cwd / "a").read_bytes() == text.replace("name=1", "id=2").encode(encoding)
+    known = next(c for c in seen if c > "\x7f")
+    await bench.call("edit_file", path="a", old_text="id=2", new_text=f"id={known}")
+    assert (cwd / "a").read_bytes() != text.replace("name=1", "id=2").encode(encoding)
 
 
 async def test_binary_files_are_not_edited(bench: Bench, cwd: Path) -> None:

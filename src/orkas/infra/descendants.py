@@ -1,4 +1,4 @@
-"""Who is left of a command: its group, its session, and whoever moved out but still carries its mark.
+"""Who is left of a command: its group, its session, its descendants, and whoever still carries its mark.
 
 On Linux ``/proc`` is read; elsewhere only the process group can be seen.
 """
@@ -20,9 +20,10 @@ MARK = "ORKAS_RUN"
 _PROC = Path("/proc")
 
 
-def alive(leader: int, mark: str, *, everywhere: bool) -> set[int]:
+def alive(leader: int, mark: str, *, command: int | None = None, everywhere: bool) -> set[int]:
     """Processes of the command that still run, the leader included; zombies do not run.
 
+    ``leader``: our direct child; ``command``: the child that leads the command's own session, when it is another.
     ``everywhere`` False looks only at process numbers given out after the leader's: exact as long as the counter has
     not gone round once, which takes seconds at least.
     """
@@ -31,6 +32,7 @@ def alive(leader: int, mark: str, *, everywhere: bool) -> set[int]:
     needle = f"{MARK}={mark}".encode()
     found: set[int] = set()
     parents: dict[int, int] = {}
+    leaders = {leader, command or leader}
     seen = _last_number() or 0
     numbers = _numbers(leader, everywhere)
     while numbers:
@@ -39,7 +41,7 @@ def alive(leader: int, mark: str, *, everywhere: bool) -> set[int]:
                 continue
             parent, group, session = stat
             parents[pid] = parent
-            if leader in (pid, group, session) or _carries(pid, needle):
+            if leaders & {pid, group, session} or _carries(pid, needle):
                 found.add(pid)
         last = _last_number() or 0  # whoever was started while we looked is looked at too
         numbers, seen = range(seen + 1, last + 1) if seen < last < seen + 2_000 else range(0), last

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 __all__ = ["HEAD", "SPOOL_LIMIT", "TAIL", "Output", "readable"]
 
@@ -47,14 +47,15 @@ class Output:
         self.kept = 0
         """Bytes in ``file``."""
         self.file: Path | None = None
-        """Where the whole lies; None while everything fits in memory, or when it could not be written."""
+        """Where the whole lies, or its first ``kept`` bytes; None while everything fits in memory, or when no more of
+        it could be written than memory holds anyway."""
         self.trouble = ""
-        """Why the file could not be written, in the system's words."""
+        """Why the file could not be written, or not to the end, in the system's words."""
         self._folder = folder
         self._name = name
         self._head = bytearray()
         self._tail = bytearray()
-        self._spool: BinaryIO | None = None
+        self._spool: FileIO | None = None
 
     def feed(self, data: bytes) -> None:
         self.total += len(data)
@@ -105,11 +106,22 @@ class Output:
         if spool is None:
             return
         try:
-            if self.kept < self.total and not self.trouble:
+            if self.kept < self.total:
                 spool.write(b"\n[incomplete: %d more bytes were not kept]\n" % (self.total - self.kept))
+        except OSError:
+            pass  # a full disk at the very limit: what is kept is told by ``kept``
+        self._finish(spool)
+
+    def _finish(self, spool: FileIO) -> None:
+        try:
             spool.close()
-        except OSError as error:
-            self._give_up(error)
+        except OSError as error:  # some network file systems tell a full disk only now
+            self.trouble = error.strerror or str(error)
+            self.kept = min(self.kept, _size(self.file))
+        if self.kept <= HEAD and self.file is not None:
+            with contextlib.suppress(OSError):
+                self.file.unlink()
+            self.file, self.kept = None, 0
 
     def _remember(self, data: bytes) -> None:
         if len(data) >= TAIL:
@@ -128,26 +140,31 @@ class Output:
             self._folder.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
-            self._give_up(error)
+            self.trouble = error.strerror or str(error)
             return
-        self._spool = os.fdopen(descriptor, "wb")
+        self._spool = FileIO(descriptor, "wb")  # unbuffered: what is counted as kept is in the file
         self.file = path
 
     def _write(self, data: bytes | bytearray) -> None:
         if self._spool is None:
             return
-        part = data[: SPOOL_LIMIT - self.kept]
+        part = memoryview(data)[: SPOOL_LIMIT - self.kept]
         try:
-            self._spool.write(part)
+            while part:
+                written = self._spool.write(part) or 0
+                self.kept += written
+                part = part[written:]
         except OSError as error:
             spool, self._spool = self._spool, None
-            self._give_up(error)
-            _close_quietly(spool)
-            return
-        self.kept += len(part)
+            self.trouble = error.strerror or str(error)
+            self._finish(spool)
 
-    def _give_up(self, error: OSError) -> None:
-        self.trouble = error.strerror or str(error)
+
+def _size(file: Path | None) -> int:
+    try:
+        return file.stat().st_size if file else 0
+    except OSError:
+        return 0
 
 
 _CONTINUATION = bytes(range(0x80, 0xC0))
@@ -164,7 +181,3 @@ def _whole_end(data: bytes) -> bytes:
             break
     return data
 
-
-def _close_quietly(file: BinaryIO) -> None:
-    with contextlib.suppress(OSError):  # its buffer could not be written either: that is already told
-        file.close()

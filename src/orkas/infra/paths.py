@@ -19,7 +19,7 @@ from typing import Any
 from orkas.infra.errors import ToolFailed
 from orkas.infra.home import home
 
-__all__ = ["Folder", "Place", "kind_of", "said", "shown"]
+__all__ = ["Folder", "Place", "is_ours", "kind_of", "said", "shown"]
 
 _HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -78,7 +78,7 @@ class Place:
             self.root = other
         elif not self.real.is_relative_to(self.root):
             raise ToolFailed(f"{shown(path)} is outside the working folder {cwd}; only paths inside it can be used")
-        elif _is_ours(self.real, self.root):
+        elif is_ours(self.real):
             raise ToolFailed(f"{shown(path)} is Orkas' own data; file tools cannot touch it")
         self.parts = self.real.relative_to(self.root).parts
 
@@ -178,6 +178,10 @@ class Folder:
         with os.scandir(self.handle if self.handle is not None else self.path) as entries:
             return list(entries)
 
+    def names(self) -> list[str]:
+        """The names of everything in the folder, in no order."""
+        return os.listdir(self.handle if self.handle is not None else self.path)  # noqa: PTH208 - of a handle
+
     def writable(self, name: str) -> bool:
         """We may write the file, and its mode allows it to somebody (for root the system alone would say yes)."""
         return bool(self.stat(name).st_mode & 0o222) and os.access(self._name(name), os.W_OK, **self._here())
@@ -218,10 +222,23 @@ def _real(path: Path, given: str) -> Path:
         raise ToolFailed(f"{shown(given)} is no usable path: {error}") from None
 
 
-def _is_ours(real: Path, root: Path) -> bool:
-    """Inside the folder of our sessions and settings, when that lies inside the working folder."""
+def is_ours(real: Path) -> bool:
+    """The folder of our sessions and settings or something in it, whatever the working folder is.
+
+    Told by what the folders are, not by their names alone: on some systems one folder has many spellings.
+    """
     own = _real(home(), "")
-    return own != root and own.is_relative_to(root) and real.is_relative_to(own)
+    if real.is_relative_to(own):
+        return True
+    try:
+        mark = own.stat()
+    except OSError:
+        return False
+    for path in (real, *real.parents):
+        with suppress(OSError):
+            if os.path.samestat(path.stat(), mark):
+                return True
+    return False
 
 
 def _regular(mode: int, name: str) -> None:

@@ -2,7 +2,8 @@
 
 Promises: a child gets a short list of variables and nothing else of ours; no terminal and no input; it leads a
 session of its own; whichever way ``run`` ends (exit, time limit, Stop, cancellation) nothing of the command stays
-alive, children that moved to a session of their own included.
+alive, children that moved to a session of their own included (on Linux also those that dropped their environment:
+``orkas.infra.launcher`` adopts them).
 
 What is not promised here: that the child cannot reach files or the network of its user. ``launch`` is the one place
 where an operating-system sandbox wraps the command.
@@ -42,6 +43,8 @@ _CHUNK = 256 * 1024
 _FREE_BYTES = 256 * 1024 * 1024
 """After so much output reading slows down (``_PAUSE_S`` a chunk), so that an endless writer costs little."""
 _PAUSE_S = 0.005
+_LAUNCHER = Path(__file__).with_name("launcher.py")
+"""Costs about 6 ms of processor time a command."""
 _SURE_S = 5.0
 """Commands that ran longer are looked for among all processes: numbers may have been reused."""
 
@@ -145,6 +148,7 @@ async def run(
     try:
         exited = child.exited()
         await _first(exited, stop, began + timeout_s, output, alive_sign)
+        child.unwatch()
         ended = Ended(None, 0.0)
         if exited.done():
             await reader.drained(DRAIN_S)
@@ -160,8 +164,8 @@ async def run(
         return ended
     finally:
         forget()
+        child.unwatch()  # before the end, which closes what is watched
         child.end(STOP_GRACE_S)
-        child.unwatch()
         reader.close()
         output.close()
 
@@ -221,61 +225,70 @@ class _Reader:
 
 
 class _Child:
-    """One running command and everybody who came of it."""
+    """One running command and everybody who came of it. On Linux our direct child is its launcher."""
 
     def __init__(self, start: Launch) -> None:
         self.pipe, write_end = os.pipe()
+        self._status: _Status | None = None
         try:
             os.set_blocking(self.pipe, False)
             _widen(self.pipe)
-            self._process = _popen(start, write_end)
+            if _launches():
+                self._status = _Status()
+            self._process = _popen(start, write_end, self._status)
         except BaseException:
             os.close(self.pipe)
+            if self._status is not None:
+                self._status.close()
             raise
         finally:
             os.close(write_end)
         self._mark = start.mark
         self._began = time.monotonic()
-        self._pidfd: int | None = None
         self._ending: asyncio.Future[None] | None = None
         _running.add(self)
 
     @property
     def code(self) -> int:
-        code = self._process.returncode
+        if self._status is not None:
+            code = self._status.code if self._status.code is not None else -signal.SIGKILL
+        else:
+            code = self._process.returncode
         return 128 - code if code < 0 else code
 
     def exited(self) -> asyncio.Future[None]:
-        """Done when the direct child has exited. It is not reaped yet, so its number stays its own."""
+        """Done when the command has exited, whoever it left behind."""
         loop = asyncio.get_running_loop()
         gone: asyncio.Future[None] = loop.create_future()
-        try:
-            self._pidfd = os.pidfd_open(self._process.pid)
-        except (AttributeError, OSError):
+        if self._status is None:
             _thread(self._process.wait, then=lambda: _resolve(loop, gone))
         else:
-            loop.add_reader(self._pidfd, self._has_exited, gone)
+            loop.add_reader(self._status.pipe, self._has_news, self._status, gone)
         return gone
 
-    def _has_exited(self, gone: asyncio.Future[None]) -> None:
-        self.unwatch()
-        _settle(gone)
+    def _has_news(self, status: _Status, gone: asyncio.Future[None]) -> None:
+        status.read()
+        if status.over:
+            self.unwatch()
+            _settle(gone)
 
     def unwatch(self) -> None:
-        if self._pidfd is not None:
-            asyncio.get_running_loop().remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = None
+        if self._status is not None and self._status.pipe >= 0:
+            asyncio.get_running_loop().remove_reader(self._status.pipe)
 
     def reap(self) -> bool:
-        """Take the exit status; True when others of the command still run (they are being ended)."""
-        left = self._alive()
-        self._process.wait()
+        """After the command has exited: True when others of it still run (they are being ended)."""
+        left = bool(self._alive())
+        if not left:
+            try:
+                self._process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                left = True
         if left:
             self.end(STOP_GRACE_S)
         else:
             self._forget()
-        return bool(left)
+        return left
 
     def end(self, grace_s: float) -> asyncio.Future[None]:
         """End everybody, in a thread: SIGTERM, after the grace SIGKILL, again until nobody is left. Idempotent."""
@@ -295,9 +308,18 @@ class _Child:
         give_up = time.monotonic() + 5
         while self._signal(signal.SIGKILL) and time.monotonic() < give_up:
             time.sleep(0.01)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.2)
+        if not self._ended():  # a launcher that was stopped, or that waits for what the kernel does not let go
+            self._process.kill()
+            self._signal(signal.SIGKILL)
+            self._ended()
         self._forget()
+
+    def _ended(self) -> bool:
+        try:
+            self._process.wait(0.2)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def _end(self, grace_s: float) -> None:
         over = time.monotonic() + grace_s
@@ -306,21 +328,82 @@ class _Child:
         self.kill()
 
     def _signal(self, number: signal.Signals) -> set[int]:
+        if self._status is not None and self._status.read() is None:
+            self._process.kill()  # it has not started the command yet, and shall not
         left = self._alive()
-        if self._process.returncode is None or not sys.platform.startswith("linux"):
+        group = self._group()
+        if group is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
+                os.killpg(group, number)
         send(left, number)
         return left
 
+    def _group(self) -> int | None:
+        """The process group of the command while its number is sure to be its own."""
+        if self._status is not None:
+            return None if self._status.over else self._status.command
+        linux = sys.platform.startswith("linux")
+        return self._process.pid if self._process.returncode is None or not linux else None
+
     def _alive(self) -> set[int]:
+        """Processes of the command; its launcher is not one."""
         if not sys.platform.startswith("linux"):
             self._process.poll()
         everywhere = time.monotonic() - self._began > _SURE_S
-        return alive(self._process.pid, self._mark, everywhere=everywhere)
+        command = self._status.command if self._status is not None else None
+        found = alive(self._process.pid, self._mark, command=command, everywhere=everywhere)
+        return found if self._status is None else found - {self._process.pid}
 
     def _forget(self) -> None:
         _running.discard(self)
+        if self._status is not None:
+            self._status.close()
+
+
+class _Status:
+    """What a launcher says: the number of the command, then its exit code. May be read from any thread."""
+
+    def __init__(self) -> None:
+        self.pipe, self.sender = os.pipe()
+        os.set_blocking(self.pipe, False)
+        self.command: int | None = None
+        self.code: int | None = None
+        self.over = False
+        """The command has exited, or the launcher was killed."""
+        self._said = b""
+        self._lock = threading.Lock()
+
+    def read(self) -> int | None:
+        """Take in what there is; the number of the command, None while it has not started."""
+        with self._lock:
+            while not self.over and self.pipe >= 0:
+                try:
+                    data = os.read(self.pipe, 64)
+                except BlockingIOError:
+                    break
+                self._said += data
+                numbers = [int(line) for line in self._said.split(b"\n")[:-1]]
+                self.command, self.code = (*numbers, None, None)[:2]
+                self.over = not data or self.code is not None
+            return self.command
+
+    def close(self) -> None:
+        with self._lock:
+            pipe, self.pipe = self.pipe, -1
+            if pipe >= 0:
+                os.close(pipe)
+            self.sent()
+
+    def sent(self) -> None:
+        """The launcher has its end of the pipe; ours is closed."""
+        sender, self.sender = self.sender, -1
+        if sender >= 0:
+            os.close(sender)
+
+
+def _launches() -> bool:
+    """There is an interpreter for the launcher; in a frozen program ``sys.executable`` is that program."""
+    return sys.platform.startswith("linux") and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 _running: set[_Child] = set()
@@ -332,21 +415,28 @@ def _end_all() -> None:
         child.kill()
 
 
-def _popen(start: Launch, write_end: int) -> subprocess.Popen[bytes]:
+def _popen(start: Launch, write_end: int, status: _Status | None) -> subprocess.Popen[bytes]:
+    argv = start.argv
+    if status is not None:
+        argv = [sys.executable, "-I", "-S", str(_LAUNCHER), str(status.sender), *argv]
     try:
         return subprocess.Popen(
-            start.argv,
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=write_end,
             stderr=write_end,
             cwd=start.cwd,
             env=start.env,
             start_new_session=True,
+            pass_fds=(status.sender,) if status is not None else (),
         )
     except OSError as error:
         if error.errno == 7:  # E2BIG: Linux allows 128 KiB for one argument
             raise ToolFailed("the command is too long; write it to a file and run that") from None
         raise ToolFailed(f"the command could not be started: {error.strerror or error}") from None
+    finally:
+        if status is not None:
+            status.sent()
 
 
 def _widen(pipe: int) -> None:

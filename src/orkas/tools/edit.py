@@ -5,24 +5,39 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
+from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
-from orkas.tools.files import Seen, load, replace
+from orkas.tools.files import MAX_EDIT_BYTES, Seen, load, replace
 from orkas.tools.text import Form, form_of
 
 __all__ = ["EditFile"]
 
 _SHOWN_EDITS = 3
 _SHOWN_LINES = 60
+_SHOWN_CHARS = 4_000
+"""Of the differences of one edit, about 1,000 tokens."""
+_SHOWN_AROUND = 600
+"""Characters shown before and after a replacement."""
+_SHOWN_LINE = 1_600
+_COMPARED_CHARS = 100_000
+_NAMED_PLACES = 10
+_MIXED_PLACES = 100_000
+_WINDOW = 1_000_000
+"""Characters searched in one go, after which Stop is heard."""
 _HINT_LINES = 20_000
+_HINT_LINE = 300
+_HINT_CHARS = 2_000_000
 _NEWLINE = re.compile("\r\n|\n")
 
 
@@ -59,7 +74,9 @@ class EditFile:
         with self._seen.alone(place), place.parent() as folder:
             data, old = self._load(folder, place)
             form = _form(data, place.name)
-            change = _Change(form.decode(data), given, place.name)
+            text = form.decode(data)
+            change = _Change(text, given, place.name, context.abort)
+            _check_guess(form, text, given.new_text, place.name)
             changed = _encoded(form, change.after(), place.name)
             context.abort.check()
             replace(folder, place.parts[-1], changed, self._seen, place, old=old)
@@ -96,6 +113,17 @@ def _form(data: bytes, name: str) -> Form:
     raise ToolFailed(f"{name} is no text whose bytes can be kept exactly; change it with a shell command instead")
 
 
+def _check_guess(form: Form, text: str, new: str, name: str) -> None:
+    """New characters in an encoding that was only guessed could be others in the true one."""
+    foreign = {c for c in new if c > "\x7f"}
+    unsure = sorted(c for c in foreign if not form.sure_of(c) and c not in text)
+    if unsure:
+        raise ToolFailed(
+            f"{name} is not UTF-8 and its encoding is only guessed ({form.encoding}), so {unsure[0]!r} could come out"
+            " as another character; use plain ASCII, or convert the file to UTF-8 first (iconv in the shell)"
+        )
+
+
 def _encoded(form: Form, text: str, name: str) -> bytes:
     try:
         return form.encode(text)
@@ -107,37 +135,89 @@ def _encoded(form: Form, text: str, name: str) -> bytes:
 
 
 class _Change:
-    """One edit of a text, found and checked. A newline in the arguments stands for either line end of the file."""
+    """One edit of a text, found and checked. A newline in the arguments stands for either line end of the file.
 
-    def __init__(self, text: str, given: EditFileInput, name: str) -> None:
+    Memory and time do not grow with the number of places: in a file with one kind of line end they are counted and
+    replaced as plain text; only where both kinds are mixed each place is looked at, up to ``_MIXED_PLACES``.
+    """
+
+    def __init__(self, text: str, given: EditFileInput, name: str, abort: Abort) -> None:
         self._text = text
-        self._new = given.new_text.replace("\r\n", "\n")
-        old = given.old_text.replace("\r\n", "\n")
-        pattern = re.compile("\r?\n".join(re.escape(part) for part in old.split("\n")))
-        self._found = list(pattern.finditer(text))
         self._name = name
-        ends = Counter(_NEWLINE.findall(text))
-        self._end = max(ends, key=lambda end: ends[end], default="\n")
+        self._abort = abort
+        self._new = given.new_text.replace("\r\n", "\n")
+        self._old = given.old_text.replace("\r\n", "\n")
+        windows = text.count("\r\n")
+        self._end = "\r\n" if windows * 2 > text.count("\n") else "\n"
+        self._mixed = 0 < windows < text.count("\n") and "\n" in self._old + self._new
+        if not self._mixed:
+            self._old = self._old.replace("\n", self._end)
+            self._new = self._new.replace("\n", self._end)
+        self._found = list(islice(self._places(overlapping=not given.replace_all), self._most(given)))
         if not self._found:
-            raise ToolFailed(f"old_text was not found in {name}; nothing was changed.{_hint(text, old)}")
+            raise ToolFailed(f"old_text was not found in {name}; nothing was changed.{_hint(text, self._old)}")
         if len(self._found) > 1 and not given.replace_all:
             raise ToolFailed(
-                f"old_text is {len(self._found)} times in {name}, at lines {self._lines()}; nothing was changed."
+                f"old_text is {self._times()} in {name}, at lines {self._lines()}; nothing was changed."
                 " Add neighbouring lines to make it unique, or set replace_all"
             )
+        self._count = len(self._found) if self._mixed or not given.replace_all else text.count(self._old)
+        self._check_size()
+
+    def _most(self, given: EditFileInput) -> int:
+        return _MIXED_PLACES + 1 if self._mixed and given.replace_all else _NAMED_PLACES + 1
+
+    def _check_size(self) -> None:
+        if self._mixed and self._count > _MIXED_PLACES:
+            raise ToolFailed(
+                f"old_text is more than {_MIXED_PLACES:,} times in {self._name}, which mixes two kinds of line ends;"
+                " change it with a shell command instead"
+            )
+        if len(self._text) + self._count * (len(self._new) - len(self._old)) > MAX_EDIT_BYTES:
+            raise ToolFailed(
+                f"{self._name} would grow beyond {MAX_EDIT_BYTES // 2**20} MB; change it with a shell command instead"
+            )
+
+    def _places(self, *, overlapping: bool) -> Iterator[tuple[int, int]]:
+        """Beginning and end of each place, in order. Stop is heard between them."""
+        at = 0
+        while (place := self._next(at)) is not None:
+            self._abort.check()
+            yield place
+            at = place[0] + 1 if overlapping else place[1]
+
+    def _next(self, at: int) -> tuple[int, int] | None:
+        if not self._mixed or "\n" not in self._old:
+            at = self._text.find(self._old, at)
+            return None if at < 0 else (at, at + len(self._old))
+        while at < len(self._text):
+            self._abort.check()
+            found = self._pattern.search(self._text, at, at + _WINDOW + 2 * len(self._old))
+            if found and found.start() < at + _WINDOW:
+                return found.span()
+            at += _WINDOW
+        return None
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile("\r?\n".join(re.escape(part) for part in self._old.split("\n")))
 
     def after(self) -> str:
+        if not self._mixed:
+            return self._text.replace(self._old, self._new)
         parts = []
         at = 0
-        for found in self._found:
-            parts += [self._text[at : found.start()], self._replacement(found)]
-            at = found.end()
+        for start, end in self._found:
+            parts += [self._text[at:start], self._replacement(start, end)]
+            at = end
         return "".join([*parts, self._text[at:]])
 
-    def _replacement(self, found: re.Match[str]) -> str:
+    def _replacement(self, start: int, end: int) -> str:
         """The new text with the line ends of what it replaces, in order; beyond that the ends of the place."""
-        ends = _NEWLINE.findall(found.group())
-        usual = ends[-1] if ends else self._end_of_line(found.end())
+        if not self._mixed:
+            return self._new
+        ends = _NEWLINE.findall(self._text[start:end])
+        usual = ends[-1] if ends else self._end_of_line(end)
         first, *rest = self._new.split("\n")
         return first + "".join((ends[i] if i < len(ends) else usual) + part for i, part in enumerate(rest))
 
@@ -145,29 +225,42 @@ class _Change:
         following = _NEWLINE.search(self._text, at)
         return following.group() if following else self._end
 
+    def _times(self) -> str:
+        return f"{len(self._found)} times" if len(self._found) <= _NAMED_PLACES else f"more than {_NAMED_PLACES} times"
+
     def _lines(self) -> str:
-        numbers = [self._text.count("\n", 0, found.start()) + 1 for found in self._found[:10]]
-        return ", ".join(map(str, numbers)) + (", …" if len(self._found) > 10 else "")
+        numbers = [self._text.count("\n", 0, start) + 1 for start, _ in self._found[:_NAMED_PLACES]]
+        return ", ".join(map(str, numbers)) + (", …" if len(self._found) > _NAMED_PLACES else "")
 
     def told(self) -> str:
-        count = len(self._found)
-        head = f"edited {self._name}" + (f": {count} replacements" if count > 1 else "")
-        parts = [head, *(self._diff(found) for found in self._found[:_SHOWN_EDITS])]
-        if count > _SHOWN_EDITS:
-            parts.append(f"[{count - _SHOWN_EDITS} more not shown]")
+        head = f"edited {self._name}" + (f": {self._count:,} replacements" if self._count > 1 else "")
+        diffs = "\n".join(self._diff(*place) for place in self._found[:_SHOWN_EDITS])
+        if len(diffs) > _SHOWN_CHARS:
+            diffs = f"{diffs[:_SHOWN_CHARS]}…\n[{len(diffs) - _SHOWN_CHARS:,} more characters of the difference]"
+        parts = [head, *([diffs] if diffs else [])]
+        if self._count > _SHOWN_EDITS:
+            parts.append(f"[{self._count - _SHOWN_EDITS:,} more not shown]")
         return "\n".join(parts).encode("utf-8", "replace").decode()
 
-    def _diff(self, found: re.Match[str]) -> str:
-        """The lines around one replacement, before and after, in the unified form."""
-        start = self._back(found.start(), 3)
-        stop = self._forth(found.end(), 3)
-        before = self._text[start:stop].splitlines()
-        after_text = self._text[start : found.start()] + self._replacement(found) + self._text[found.end() : stop]
-        lines = list(difflib.unified_diff(before, after_text.splitlines(), n=2, lineterm=""))[2:]
-        offset = self._text.count("\n", 0, start)
-        lines = [_shifted(line, offset) for line in lines]
+    def _diff(self, start: int, end: int) -> str:
+        """The lines around one replacement, before and after, in the unified form; of long ones the part around it."""
+        first = self._back(start, 3)
+        stop = self._forth(end, 3)
+        head, tail = self._text[first:start], self._text[end:stop]
+        if len(head) > _SHOWN_AROUND:
+            head = "…" + head[-_SHOWN_AROUND:]
+            first = start - _SHOWN_AROUND
+        if len(tail) > _SHOWN_AROUND:
+            tail = tail[:_SHOWN_AROUND] + "…"
+        before, after = self._text[start:end], self._replacement(start, end)
+        difference = difflib.unified_diff(
+            _split(head + before + tail), _split(head + after + tail), n=2, lineterm=""
+        )
+        lines = list(difference)[2:]
+        offset = self._text.count("\n", 0, first)
+        shown = [_clipped(_shifted(line, offset)) for line in lines[:_SHOWN_LINES]]
         cut = [f"[{len(lines) - _SHOWN_LINES} more lines of the difference]"] if len(lines) > _SHOWN_LINES else []
-        return "\n".join([*lines[:_SHOWN_LINES], *cut])
+        return "\n".join([*shown, *cut])
 
     def _back(self, at: int, lines: int) -> int:
         for _ in range(lines):
@@ -184,6 +277,15 @@ class _Change:
         return at
 
 
+def _split(text: str) -> list[str]:
+    """Lines for showing, at most so many that comparing them stays quick."""
+    return [_clipped(line) for line in text[:_COMPARED_CHARS].splitlines()]
+
+
+def _clipped(line: str) -> str:
+    return line if len(line) <= _SHOWN_LINE else f"{line[:_SHOWN_LINE]}…"
+
+
 def _shifted(line: str, offset: int) -> str:
     """A hunk header with line numbers of the whole file."""
     if not line.startswith("@@"):
@@ -193,18 +295,19 @@ def _shifted(line: str, offset: int) -> str:
 
 def _hint(text: str, old: str) -> str:
     """Where the file comes nearest to what was looked for."""
-    lines = text.splitlines()
-    wanted = [line.strip() for line in old.split("\n")]
-    probe = max(wanted, key=len)
+    lines = text[:_HINT_CHARS].splitlines()
+    wanted = [line.strip() for line in old.splitlines()]
+    probe = max(wanted, key=len, default="")[:_HINT_LINE]
     if not probe:
         return " Read the file again"
     stripped = [line.strip() for line in lines[:_HINT_LINES]]
+    short = {line for line in stripped[:5_000] if len(line) <= _HINT_LINE}
     size = len(wanted)
     for i in range(len(stripped) - size + 1):
-        if stripped[i : i + size] == wanted:
+        if stripped[i] == wanted[0] and stripped[i : i + size] == wanted:
             there = "\n".join(lines[i : i + size])
             return f" Line {i + 1} has it with other blanks at the ends; the file says:\n{_clean(there)}"
-    near = difflib.get_close_matches(probe, set(stripped[:5_000]), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(probe, short, n=1, cutoff=0.6)
     if near:
         at = stripped.index(near[0])
         return f" The closest is line {at + 1}:\n{_clean(lines[at])}\nRead the file again"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import stat as st
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +25,10 @@ MAX_EDIT_BYTES = 64 * 1024 * 1024
 """Files beyond this are not edited: they are data, and memory is bounded."""
 _HASHED_BYTES = 16 * 1024 * 1024
 _KEPT_FILES = 2_000
+_UNCLAIMED_S = 1.0
+"""So long at most a temporary file may be without the lock of its writer, who has just made it."""
+_CONTENT_ATTRIBUTES = frozenset({"security.ima", "security.evm", "security.capability"})
+"""They vouch for the old content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +113,9 @@ def _all(descriptor: int, size: int) -> bytes:
 def replace(folder: Folder, name: str, data: bytes, seen: Seen, place: Place, *, old: os.stat_result | None) -> None:
     """Put ``data`` in place of the file: a reader, or a crash at any moment, finds the old or the new, whole.
 
-    The mode and owner of ``old`` are kept. The file is a new one under the old name: other hard links keep the old
-    content.
+    Mode, owner and extended attributes of ``old`` are kept as far as we may; without its owner the new file does not
+    get its set-user-id and set-group-id bits. The file is a new one under the old name: other hard links keep the old
+    content. What a killed writer of this file left behind is removed.
 
     Raises:
         ToolFailed: the file is read-only, or is not ``old`` any more.
@@ -115,11 +123,13 @@ def replace(folder: Folder, name: str, data: bytes, seen: Seen, place: Place, *,
     """
     if old is not None:
         _check_writable(folder, name, old)
+    _sweep(folder, name)
     temporary = f".{name[:80]}.{secrets.token_hex(4)}.tmp"
     descriptor = folder.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
         try:
-            _fill(descriptor, data, old)
+            _claim(descriptor)
+            _fill(descriptor, data, folder, name, old)
             _check_same(folder, name, old)
             folder.replace(temporary, name)
             seen.note(place, descriptor)
@@ -132,21 +142,77 @@ def replace(folder: Folder, name: str, data: bytes, seen: Seen, place: Place, *,
     folder.sync()
 
 
+def _claim(descriptor: int) -> bool:
+    """Hold the lock that says: a living writer is at work on this temporary file. False: another one holds it."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _sweep(folder: Folder, name: str) -> None:
+    """Remove temporary files of this file that no living writer holds."""
+    ours = re.compile(rf"\.{re.escape(name[:80])}\.[0-9a-f]{{8}}\.tmp")
+    for other in folder.names():
+        if ours.fullmatch(other):
+            with contextlib.suppress(OSError, ToolFailed):
+                _remove_abandoned(folder, other)
+
+
+def _remove_abandoned(folder: Folder, name: str) -> None:
+    descriptor = folder.open(name)
+    try:
+        if time.time() - os.fstat(descriptor).st_mtime > _UNCLAIMED_S and _claim(descriptor):
+            folder.unlink(name)
+    finally:
+        os.close(descriptor)
+
+
 def _check_writable(folder: Folder, name: str, old: os.stat_result) -> None:
     if not folder.writable(name):
         mode = st.S_IMODE(old.st_mode)
         raise ToolFailed(f"{shown(name)} is read-only (mode {mode:04o}) and was not changed; ask the user about it")
 
 
-def _fill(descriptor: int, data: bytes, old: os.stat_result | None) -> None:
-    if old is not None and hasattr(os, "fchmod"):
+def _fill(descriptor: int, data: bytes, folder: Folder, name: str, old: os.stat_result | None) -> None:
+    keep = old is not None and hasattr(os, "fchmod")
+    if keep and old is not None:
         with contextlib.suppress(OSError):  # only root may give files away; the content matters more
             os.fchown(descriptor, old.st_uid, old.st_gid)
         os.fchmod(descriptor, st.S_IMODE(old.st_mode) & 0o777)
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+    if keep and old is not None:
+        _copy_attributes(folder, name, descriptor)
+        _restore_mode(descriptor, old)
     os.fsync(descriptor)
+
+
+def _restore_mode(descriptor: int, old: os.stat_result) -> None:
+    """The special bits too, last since writing clears them; never those of another owner."""
+    now = os.fstat(descriptor)
+    lost = (now.st_uid != old.st_uid and st.S_ISUID) | (now.st_gid != old.st_gid and st.S_ISGID)
+    with contextlib.suppress(OSError):  # the ordinary bits are set already
+        os.fchmod(descriptor, st.S_IMODE(old.st_mode) & ~lost)
+
+
+def _copy_attributes(folder: Folder, name: str, descriptor: int) -> None:
+    """Extended attributes, access control lists among them, as far as the file system and our rights allow."""
+    if not sys.platform.startswith("linux"):
+        return
+    with contextlib.suppress(OSError, ToolFailed):  # not readable, or no attributes in this file system
+        source = folder.open(name)
+        try:
+            for attribute in os.listxattr(source):
+                if attribute not in _CONTENT_ATTRIBUTES:
+                    with contextlib.suppress(OSError):  # kinds that only the system may set
+                        os.setxattr(descriptor, attribute, os.getxattr(source, attribute))
+        finally:
+            os.close(source)
 
 
 def _check_same(folder: Folder, name: str, old: os.stat_result | None) -> None:

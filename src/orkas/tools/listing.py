@@ -13,7 +13,8 @@ from msgspec import Meta
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.paths import Place, kind_of, shown
 from orkas.infra.threads import in_thread
-from orkas.tools.tree import Entry, Glob, Ignore, Walk
+from orkas.tools.globs import Glob
+from orkas.tools.tree import Entry, Ignore, Walk
 
 __all__ = ["ListFiles"]
 
@@ -79,6 +80,8 @@ def _collect(walk: Walk, place: Place, glob: Glob | None) -> tuple[list[tuple[En
             entries.append((entry, _target(entry)))
     if walk.ignored:
         notes.append(f"left out: {walk.ignored:,} ignored by .gitignore")
+    if walk.own and (glob or walk.depth > 1):
+        notes.append("left out: the folder of Orkas' own data")
     if walk.unreadable:
         notes.append(f"could not look into: {', '.join(shown(n) for n in walk.unreadable[:10])}")
     if walk.too_deep and glob:

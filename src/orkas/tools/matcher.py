@@ -31,7 +31,7 @@ def matches(pattern: re.Pattern[str], text: str, limit: int) -> list[tuple[int, 
     if not _WHOLE_PIECE_DIFFERS.search(pattern.pattern) and not pattern.search(text):
         return []
     found = []
-    for number, line in enumerate(text.split("\n")):
+    for number, line in enumerate(text.removesuffix("\n").split("\n")):  # after the last line end is no line
         if match := pattern.search(line):
             found.append((number, _cut(line, match)))
             if len(found) >= limit:

@@ -24,8 +24,9 @@ from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place, shown
 from orkas.infra.threads import in_thread
 from orkas.tools import matcher
+from orkas.tools.globs import Glob
 from orkas.tools.text import HEAD_BYTES, Form, form_of
-from orkas.tools.tree import Glob, Ignore, Walk
+from orkas.tools.tree import Ignore, Walk
 
 __all__ = ["SearchFiles"]
 
@@ -269,6 +270,7 @@ class _Search:
             (self._binary, "binary"),
             (self._special, "links, pipes or devices"),
             (self._walk.too_deep, "folders too deep"),
+            (self._walk.own, "folder of Orkas' own data"),
         ]
         if any(count for count, _ in left_out):
             notes.append("left out: " + ", ".join(f"{count} {what}" for count, what in left_out if count))

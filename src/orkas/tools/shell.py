@@ -98,9 +98,12 @@ def _shown(output: Output) -> str:
 def _where(output: Output) -> str:
     if output.complete:
         return f"the whole output is in {output.file}, see it with read_file or search_files"
-    if output.file is None or output.trouble:
+    if output.file is None:
         return f"they are lost, the whole output could not be kept ({output.trouble}); run again with less output"
-    return f"the first {output.kept:,} bytes are in {output.file}, incomplete; the rest is lost"
+    why = f" ({output.trouble})" if output.trouble else ""
+    lost = output.total - len(output.tail()) - output.kept
+    rest = f"{lost:,} bytes after them are lost{why}" if lost > 0 else f"the rest is shown below{why}"
+    return f"the first {output.kept:,} bytes are in {output.file}, incomplete; {rest}"
 
 
 def _ending(ended: process.Ended, limit: float) -> list[str]:

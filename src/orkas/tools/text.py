@@ -11,6 +11,9 @@ __all__ = ["HEAD_BYTES", "Form", "form_of", "kind_of_bytes", "size_said"]
 HEAD_BYTES = 65_536
 """How much of a file decides what it is."""
 
+ANY = "any"
+"""Value of ``Form.safe``: the guess is as good as certain."""
+
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like UTF-16-LE: must be asked first
@@ -39,6 +42,12 @@ class Form:
     errors: str = "strict"
     note: str = ""
     """What a reader should know; empty for plain UTF-8."""
+    safe: str | None = None
+    """Encoding only guessed: the characters that are right in whatever it truly is, beside ASCII. None: no guess."""
+
+    def sure_of(self, char: str) -> bool:
+        """The character can be added to the file: its bytes mean the same in every encoding the file may have."""
+        return self.safe is None or char in self.safe or (self.safe == ANY and char > "\x7f")
 
     def decode(self, data: bytes) -> str:
         return data[len(self.bom) :].decode(self.encoding, self.errors)
@@ -58,10 +67,10 @@ def form_of(data: bytes, *, whole: bool = True) -> Form | None:
     if _decodes(data, "utf-8", whole):
         return Form("utf-8")
     if _is_chinese(data, whole):
-        return Form("gb18030", note="not UTF-8: decoded as GB18030")
+        return Form("gb18030", note="not UTF-8: decoded as GB18030", safe=ANY if _is_surely_chinese(data) else "")
     if _looks_like_utf8(data):
         return Form("utf-8", errors="surrogateescape", note="some bytes are not valid UTF-8")
-    return Form("latin-1", note="not UTF-8: decoded as Latin-1")
+    return Form("latin-1", note="not UTF-8: decoded as Latin-1", safe=_SHARED if _is_surely_latin(data) else "")
 
 
 def _decodes(data: bytes, encoding: str, whole: bool) -> bool:
@@ -76,12 +85,18 @@ def _is_chinese(data: bytes, whole: bool) -> bool:
     """GBK text: it decodes, and nearly all that is not ASCII are common Chinese characters and punctuation."""
     if not _decodes(data, "gb18030", whole):
         return False
-    foreign = [c for c in data.decode("gb18030", "ignore") if c > "\x7f"]
+    foreign = _foreign(data)
     common = sum(1 for c in foreign if _COMMON.match(c))
     ordinary = sum(1 for c in foreign if _COMMON.match(c) and _two_high_bytes(c))
     return len(foreign) > 0 and common >= 0.9 * len(foreign) and ordinary >= 0.5 * len(foreign)
 
 
+def _foreign(data: bytes) -> str:
+    """What is not ASCII in GB18030 text: a sample from the beginning is enough to judge it."""
+    return "".join(re.findall("[^\x00-\x7f]+", data.decode("gb18030", "ignore"))[:_SAMPLE])[:_SAMPLE]
+
+
+_SAMPLE = 50_000
 _COMMON = re.compile("[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]")
 
 
@@ -91,11 +106,37 @@ def _two_high_bytes(char: str) -> bool:
     return len(pair) == 2 and pair[0] >= 0xA1 and pair[1] >= 0xA1
 
 
+_FREQUENT = frozenset("的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之")
+_CHINESE_MARKS = frozenset("，。：；？！（）“”")
+
+
+def _is_surely_chinese(data: bytes) -> bool:
+    """GB18030 and not the EUC-KR, EUC-JP or Big5 that decodes as GB18030 too, into rare characters.
+
+    The rule: a tenth of what is not ASCII is Chinese punctuation or among the fifty most frequent characters, which
+    make up a third of Chinese text, and a comma of full width is there, which Korean and Japanese hardly use.
+    """
+    foreign = _foreign(data)
+    usual = sum(1 for c in foreign if c in _FREQUENT or c in _CHINESE_MARKS)
+    return usual * 10 >= len(foreign) and "，" in foreign
+
+
+_SHARED = "ÄÖÜßäöüÉéÁáÍíÓóÚúÇçËëÎîÔôÂâ"
+"""Letters with one place in Latin-1, -2, -9, -15 and the Windows code pages 1250, 1252 and 1254."""
+_NOT_LATIN = re.compile(rb"[\x80-\xff]{3}|[\x80-\x9f]")
+
+
+def _is_surely_latin(data: bytes) -> bool:
+    """Some Latin alphabet: single letters among ASCII ones, nothing that only Cyrillic or East Asian text has."""
+    return not _NOT_LATIN.search(data)
+
+
 def _looks_like_utf8(data: bytes) -> bool:
     """More characters of several bytes than broken ones."""
     text = data.decode("utf-8", "replace")
     broken = text.count("\ufffd")
-    return sum(1 for c in text if c > "\x7f" and c != "\ufffd") >= broken
+    several = len(text) - len(text.encode("ascii", "ignore")) - broken
+    return several >= broken
 
 
 def kind_of_bytes(head: bytes) -> str:

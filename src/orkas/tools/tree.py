@@ -9,14 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from orkas.harness.commands.braces import expand_braces
 from orkas.infra.abort import Abort
+from orkas.infra.home import home
 from orkas.infra.paths import Folder, Place
+from orkas.tools.globs import rules
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-__all__ = ["Entry", "Glob", "Ignore", "Walk"]
+__all__ = ["Entry", "Ignore", "Walk"]
 
 MAX_DEPTH = 60
 """Folders in folders; each holds one descriptor open while it is walked."""
@@ -44,17 +45,6 @@ class Entry:
         return st.S_ISREG(self.stat.st_mode)
 
 
-class Glob:
-    """A file pattern as people write it: ``*.py`` at any depth, ``src/**/*.ts``, ``*.{md,txt}``."""
-
-    def __init__(self, pattern: str) -> None:
-        patterns = [p.removeprefix("./") for p in expand_braces(pattern.strip())]
-        self._spec = _spec([("\\" + p if p[:1] in "!#" else p) for p in patterns])
-
-    def matches(self, name: str) -> bool:
-        return self._spec.match_file(name)
-
-
 class Ignore:
     """The ``.gitignore`` files from the working folder down; the deepest one that has an opinion decides."""
 
@@ -66,10 +56,10 @@ class Ignore:
         with suppress(Exception):  # an unreadable or odd .gitignore ignores nothing
             descriptor = folder.open(".gitignore")
             try:
-                text = os.read(descriptor, _IGNORE_BYTES).decode("utf-8", "replace")
+                text = os.read(descriptor, _IGNORE_BYTES).decode("utf-8-sig", "replace")
             finally:
                 os.close(descriptor)
-            self._levels.append((f"{name}/" if name != "." else "", _spec(text.splitlines())))
+            self._levels.append((f"{name}/" if name != "." else "", rules(text.split("\n"))))
             return True
         return False
 
@@ -88,12 +78,6 @@ class Ignore:
         return False
 
 
-def _spec(lines: list[str]) -> GitIgnoreSpec:
-    from pathspec import GitIgnoreSpec
-
-    return GitIgnoreSpec.from_lines(lines)
-
-
 @dataclass(slots=True)
 class Walk:
     """Everything below a place, folder by folder, names in order. What was left out is counted."""
@@ -105,7 +89,13 @@ class Walk:
     unreadable: list[str] = field(default_factory=list)
     too_deep: int = 0
 
+    own: int = 0
+    """Folders of our own data; nobody looks into them."""
+    _home: os.stat_result | None = None
+
     def below(self, place: Place) -> Iterator[Entry]:
+        with suppress(OSError):
+            self._home = home().stat()
         with place.folder() as folder:
             if self.ignore is not None:
                 self._enter_ancestors(place)
@@ -138,6 +128,7 @@ class Walk:
 
     def _entries(self, folder: Folder, name: str) -> Iterator[Entry]:
         for found in sorted(folder.entries(), key=lambda e: e.name):
+            self.abort.check()
             path = f"{name}/{found.name}" if name else found.name
             try:
                 stat = found.stat(follow_symlinks=False)
@@ -150,6 +141,9 @@ class Walk:
             yield entry
 
     def _down(self, folder: Folder, entry: Entry, level: int) -> Iterator[Entry]:
+        if self._home is not None and os.path.samestat(entry.stat, self._home):
+            self.own += 1
+            return
         if level >= self.depth:
             self.too_deep += 1
             return
