@@ -21,6 +21,8 @@ __all__ = ["classify", "mask", "page_text"]
 
 _SHOWN = 600
 """Characters of the vendor's own message that are shown."""
+_READ = 8000
+"""Characters of it that are looked at: secrets are taken out before the message is cut, lest half of one stays."""
 
 
 def classify(
@@ -41,7 +43,7 @@ def classify(
     inner = said.status if status < 400 else status
     class_ = _class(said, inner, headers)
     wait = retry_after(headers, said.everything, now=now, details=said.delays)
-    text = mask(_clip(said.message), secrets) or ("no explanation" if status >= 400 else "an error without a message")
+    text = _clip(mask(said.message[:_READ], secrets)) or ("no explanation" if status >= 400 else "an error without a message")
     where = f"{vendor} answered HTTP {status}" if status >= 400 else f"{vendor} reported an error"
     return ProviderError(f"{where}: {text}", class_=class_, status=status, wait_s=wait, hint=_HINTS.get(class_, ""))
 
@@ -281,7 +283,7 @@ def _plain(text: str) -> str:
 
 def page_text(body: bytes) -> str:
     """A short excerpt of the words of a web page."""
-    return mask(_clip(_plain(body.decode("utf-8", "replace"))))[:200]
+    return _clip(mask(_plain(body.decode("utf-8", "replace"))[:_READ]))[:200]
 
 
 def _clip(text: str) -> str:
@@ -289,12 +291,17 @@ def _clip(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-_SECRET = re.compile(r"\b(?:sk|pk|rk|gsk|xai|key|AIza|hf|Bearer)[-_ ][A-Za-z0-9_\-]{12,}|\bAIza[A-Za-z0-9_\-]{20,}")
+_SECRET = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai|key|AIza|hf|Bearer)[-_ ](?=[A-Za-z_-]{0,200}\d)[A-Za-z0-9_\-]{12,}|\bBearer [A-Za-z0-9_\-]{16,}|"
+    r"\bAIza[A-Za-z0-9_\-]{20,}"
+)
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    """``text`` without the given secrets and without whatever looks like a key."""
+    """``text`` without the given secrets, those of our environment, and whatever looks like a key."""
+    from orkas.infra.redact import redact  # its patterns take a while to compile
+
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "***")
-    return _SECRET.sub("***", text)
+    return redact(_SECRET.sub("***", text))
