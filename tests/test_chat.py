@@ -897,6 +897,21 @@ def test_a_history_that_cannot_be_written_is_told_not_raised(tmp_path: Path) -> 
     assert history.entries() == []
 
 
+@pytest.mark.parametrize("kind", ["nested", "digits", "pipe", "folder"])
+def test_a_history_that_is_none_is_told_and_the_chat_goes_on(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "history"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes((b"[" * 100_000 if kind == "nested" else b"1" * 6000) + b'\n"good"\n')
+    history = History(path)
+    assert history.entries() == ([] if kind in ("pipe", "folder") else ["good"])
+    history.add("more")
+    assert bool(history.problem) == (kind in ("pipe", "folder"))
+
+
 def test_tools_are_chosen_by_name() -> None:
     from orkas.product.chat.start import _tools
 
