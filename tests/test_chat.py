@@ -375,6 +375,17 @@ def test_a_huge_reply_is_shown_whole_and_in_time(start: Start) -> None:
     assert whole.count("word12345 ") == 1
 
 
+def test_ctrl_c_is_heard_while_a_huge_table_is_drawn(start: Start) -> None:
+    terminal = start('["|a|b|\\n|-|-|\\n" + "|1|2|\\n" * 300_000]')
+    terminal.say("x")
+    terminal.until(lambda: terminal.raw.count(b"\n") > 200)
+    begun = time.monotonic()
+    terminal.child.sendintr()
+    terminal.until(lambda: b"are not shown" in terminal.raw, 5)
+    assert time.monotonic() - begun < 3  # under a second on a machine with nothing else to do
+    terminal.ready()
+
+
 def test_streaming_leaves_every_line_once_in_the_scrollback(start: Start) -> None:
     pieces = [f"Paragraph {n} with a few words to fill.\\n\\n" for n in range(30)]
     pieces += ["```python\\n", *[f"print({n})\\n" for n in range(200)], "```\\n", "last **words**"]
@@ -604,6 +615,36 @@ def test_help_lists_every_command(start: Start) -> None:
     terminal.ready()
     for name in ("/help", "/model", "/session", "/clear", "/thinking", "/expand", "/exit", "Ctrl-C", "Ctrl-J"):
         assert name in terminal.text
+
+
+@pytest.mark.parametrize("word", ["exit", "quit"])
+def test_a_plain_word_leaves_and_the_way_back_is_told(start: Start, word: str) -> None:
+    terminal = start()
+    terminal.say("hello")
+    terminal.ready()
+    terminal.key(word + "\r")
+    assert terminal.ended() == 0
+    (file,) = (Path(os.environ["ORKAS_HOME"]) / "sessions").glob("*.jsonl")
+    assert f"orkas --session {file.stem}" in terminal.text
+    assert [r["role"] for r in records()] == ["user", "assistant"]
+
+
+def test_ctrl_c_leaves_the_search_of_the_history_at_once(start: Start) -> None:
+    terminal = start()
+    terminal.say("hello")
+    terminal.ready()
+    terminal.key("\x12hel")
+    terminal.shows("search")
+    terminal.key("\x03")
+    terminal.until(lambda: "search" not in terminal.text)
+    terminal.ready()
+
+
+def test_a_model_without_a_key_is_told_at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    terminal = start()
+    terminal.say("/model anthropic/claude-sonnet-4-5")
+    terminal.shows("set ANTHROPIC_API_KEY")
 
 
 def test_an_unknown_command_and_a_literal_slash(start: Start) -> None:

@@ -178,7 +178,9 @@ def _completer(cwd: Callable[[], Path], names: list[str]) -> Any:
 
 def _bindings(on_expand: Callable[[], None], is_enter: Callable[..., bool]) -> KeyBindings:
     from prompt_toolkit.application import run_in_terminal
+    from prompt_toolkit.filters import is_searching
     from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.search import stop_search
 
     keys = KeyBindings()
 
@@ -211,6 +213,10 @@ def _bindings(on_expand: Callable[[], None], is_enter: Callable[..., bool]) -> K
             _set_aside(event.current_buffer)
         else:
             event.app.exit(exception=KeyboardInterrupt)
+
+    @keys.add("c-c", filter=is_searching)
+    def _(event: KeyPressEvent) -> None:
+        stop_search()
 
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
