@@ -287,6 +287,18 @@ def test_names_are_completed(start: Start, tmp_path: Path) -> None:
 # --- what is shown of a turn ------------------------------------------------------------------------------------
 
 
+def test_completion_tells_what_commands_do_and_knows_models_and_sessions(start: Start) -> None:
+    terminal = start(session="trip")
+    terminal.say("hello")
+    terminal.ready()
+    terminal.key("/")
+    terminal.shows("what can be typed here")
+    terminal.key("model anth")
+    terminal.shows("anthropic/claude")
+    terminal.key("\x15/session tr")
+    terminal.until(lambda: terminal.text.count("trip") == 2)  # in the greeting, and in the menu
+
+
 def test_a_tool_is_one_line_and_a_long_result_is_folded(start: Start) -> None:
     terminal = start('[[call("show", text="short")], [call("lines", count=140)], "Done."]')
     terminal.say("go")
@@ -731,6 +743,17 @@ def test_plain_terminals_get_no_escape_code_at_all(start: Start, before: str, en
     assert records()[0]["content"] == [{"type": "text", "text": "hello\nmore"}]
     terminal.key("\x04")
     assert terminal.ended() == 0
+
+
+def test_plain_terminals_break_lines_at_words_and_keep_the_marks_of_markdown(start: Start) -> None:
+    text = "# Head\\n\\n" + "several words " * 12 + "\\n- point **one**\\n"
+    terminal = start(f'["{text}"]', env={"NO_COLOR": "1"}, columns=40)
+    terminal.say("x")
+    terminal.shows("- point **one**")
+    terminal.shows("# Head")
+    body = [line for line in terminal.lines if "several" in line]
+    assert len(body) > 3 and all(set(line.split()) <= {"several", "words"} for line in body)
+    assert b"\x1b" not in terminal.raw
 
 
 def test_ctrl_c_on_a_plain_terminal(start: Start) -> None:

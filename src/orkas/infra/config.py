@@ -186,7 +186,9 @@ def _read_file() -> tuple[str, dict[str, Any]]:
     path = file_path()
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for without end
-            raise UsageError(f"{path} cannot be read: it is no regular file", hint="remove it, or make it a readable file")
+            raise UsageError(
+                f"{path} cannot be read: it is no regular file", hint="make it a readable file or remove it"
+            )
         data = path.read_bytes()
     except FileNotFoundError:
         return "", {}

@@ -21,7 +21,7 @@ _NAME = (
 )
 _TELLING = r"(?:api[-_.]?key|secret|passw(?:or)?d|passphrase|token|credentials?)"
 """Words that say it even inside a longer one: ``PGPASSWORD``, ``clientSecret``."""
-_NO_SECRET = r"(?:public|primary|foreign|sort|partition|cache|idempotency|routing|registry|host|hot)[-_.]?keys?"
+_OPENS_NOTHING = r"(?:public|primary|foreign|sort|partition|cache|idempotency|routing|registry|host|hot)[-_.]?keys?"
 """Keys that open nothing."""
 _SHAPES = (
     r"sk-[A-Za-z0-9_-]{8,}",  # OpenAI, Anthropic, DeepSeek, OpenRouter
@@ -50,18 +50,22 @@ _SCHEME = re.compile(
     r"([:=]\s*[\"']?)?\b((?:bearer|basic|digest|apikey)\s+)([A-Za-z0-9._~+/=:-]{6,})", re.IGNORECASE
 )
 _USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://[^\s/:@]{0,256}:)([^\s/@]{1,1024})(@)", re.IGNORECASE)
-_USER_ALONE = re.compile(r"(\bhttps?://)(?=[^\s/@]{0,1024}\d)([A-Za-z0-9_.~-]{16,1024})(@)", re.IGNORECASE)  # a token, no name
+_USER_ALONE = re.compile(  # a token, and no name
+    r"(\bhttps?://)(?=[^\s/@]{0,1024}\d)([A-Za-z0-9_.~-]{16,1024})(@)", re.IGNORECASE
+)
 _QUERY = re.compile(
-    r"([?&;](?:[\w.-]{0,60}(?:" + _NAME + r"|signature|credential)|key|sig|code|se|sp|policy|key-pair-id)=)([^&\s\"'<>#]+)",
+    r"([?&;](?:[\w.-]{0,60}(?:" + _NAME + r"|signature|credential)|key|sig|code|se|sp|policy|key-pair-id)=)"
+    r"([^&\s\"'<>#]+)",
     re.IGNORECASE,
 )
 _VALUE = r"(\"(?:[^\"\\\r\n]|\\.)*\"?|'(?:[^'\\\r\n]|\\.)*'?|[^\s,;&\"'(){}\[\]]+)"
 _PAIR = re.compile(
-    r"(?<![A-Za-z0-9])((?:[A-Za-z0-9]{1,40}[-_.]){0,8}(?:[A-Za-z0-9]{0,32}?" + _TELLING + r"|" + _NAME + r"|pwd)"
+    r"(?<![A-Za-z0-9])((?:[A-Za-z0-9]{1,40}[-_.]){0,8}"
+    r"(?:[A-Za-z0-9]{0,32}?" + _TELLING + r"|" + _NAME + r"|pwd)"
     r"(?:[-_.][A-Za-z0-9]+)?[\"']?\s*(?:=>|[=:])\s*)" + _VALUE,
     re.IGNORECASE,
 )
-_VARIABLE = re.compile(  # names of environment variables that mean little in lower case: STRIPE_KEY, DB_PASS, SENTRY_DSN
+_VARIABLE = re.compile(  # mean little in lower case: STRIPE_KEY, DB_PASS, SENTRY_DSN
     r"(?<![A-Za-z0-9_])([A-Z][A-Z0-9_]{0,80}_(?:KEY|PASS|PAT|DSN)(?:_V?\d+)?[\"']?\s*(?:=>|[=:])\s*)" + _VALUE
 )
 _SHAPE = re.compile(r"(?<![A-Za-z0-9_-])(?:" + "|".join(_SHAPES) + ")")
@@ -69,7 +73,7 @@ _SECRET_NAME = re.compile(
     r"(?:(?:^|[-_.])" + _NAME + r"|" + _TELLING + r"|[a-z0-9][-_.](?:key|pwd|pass|pat|dsn))s?(?:[-_.]?v?\d{1,3})?$",
     re.IGNORECASE,
 )
-_HARMLESS_NAME = re.compile(_NO_SECRET + r"$", re.IGNORECASE)
+_HARMLESS_NAME = re.compile(_OPENS_NOTHING + r"$", re.IGNORECASE)
 _WORDS = re.compile(r"[a-z]{1,15}(?:[ _-][a-z]{1,15}){0,3}\.?")
 _PATH = re.compile(r"(?:~|\.{1,2})?/[^:@]*$|[A-Za-z]:\\")
 _CODE = re.compile(

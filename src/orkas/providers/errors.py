@@ -43,7 +43,8 @@ def classify(
     inner = said.status if status < 400 else status
     class_ = _class(said, inner, headers)
     wait = retry_after(headers, said.everything, now=now, details=said.delays)
-    text = _clip(mask(said.message[:_READ], secrets)) or ("no explanation" if status >= 400 else "an error without a message")
+    message = _clip(mask(said.message[:_READ], secrets))
+    text = message or ("no explanation" if status >= 400 else "an error without a message")
     where = f"{vendor} answered HTTP {status}" if status >= 400 else f"{vendor} reported an error"
     return ProviderError(f"{where}: {text}", class_=class_, status=status, wait_s=wait, hint=_HINTS.get(class_, ""))
 
@@ -292,8 +293,8 @@ def _clip(text: str) -> str:
 
 
 _SECRET = re.compile(
-    r"\b(?:sk|pk|rk|gsk|xai|key|AIza|hf|Bearer)[-_ ](?=[A-Za-z_-]{0,200}\d)[A-Za-z0-9_\-]{12,}|\bBearer [A-Za-z0-9_\-]{16,}|"
-    r"\bAIza[A-Za-z0-9_\-]{20,}"
+    r"\b(?:sk|pk|rk|gsk|xai|key|AIza|hf|Bearer)[-_ ](?=[A-Za-z_-]{0,200}\d)[A-Za-z0-9_\-]{12,}|"
+    r"\bBearer [A-Za-z0-9_\-]{16,}|\bAIza[A-Za-z0-9_\-]{20,}"
 )
 
 

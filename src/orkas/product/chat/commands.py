@@ -16,7 +16,7 @@ from orkas.product.chat.words import one_line
 if TYPE_CHECKING:
     from orkas.product.chat.loop import Chat
 
-__all__ = ["COMMANDS", "Command", "names", "run_command"]
+__all__ = ["COMMANDS", "Command", "names", "recap", "run_command", "sentence", "values"]
 
 
 _LISTED = 10
@@ -36,6 +36,19 @@ class Command:
 
 def names() -> list[str]:
     return [command.name for command in COMMANDS]
+
+
+def values(command: str) -> list[str]:
+    """What may follow a command: known models, the last sessions."""
+    if command == "/model":
+        from orkas.providers.discovery import DEFAULT_MODELS
+
+        return sorted({*DEFAULT_MODELS.values(), "demo/offline"})
+    if command == "/session":
+        from orkas.harness import shelf
+
+        return ["list", *(one.id for one in shelf.list_sessions()[:_LISTED])]
+    return []
 
 
 def run_command(chat: Chat, line: str) -> None:

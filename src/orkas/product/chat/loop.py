@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ import msgspec
 from orkas.harness.session import Session
 from orkas.infra.errors import OrkasError
 from orkas.infra.events import Event, TextDelta
-from orkas.product.chat.commands import names, recap, run_command, sentence
+from orkas.product.chat.commands import COMMANDS, names, recap, run_command, sentence, values
 from orkas.product.chat.editor import Editor, LineEditor, PromptEditor, quiet
 from orkas.product.chat.history import History
 from orkas.product.chat.screen import PlainScreen, Screen
@@ -267,7 +268,10 @@ class Chat:
         rich = not isinstance(self.screen, PlainScreen)
         if rich and sys.stdin.isatty():
             with contextlib.suppress(ImportError):
-                return PromptEditor(self._history, lambda: self.agent.cwd, names(), self.screen.expand)
+                about = {command.name: command.help for command in COMMANDS}
+                return PromptEditor(
+                    self._history, lambda: self.agent.cwd, names(), self.screen.expand, cache(values), about
+                )
         return LineEditor(self._history, lambda: self.agent.cwd, names(), self._signals_raise)
 
     def _tell_history(self) -> None:
