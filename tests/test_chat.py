@@ -287,6 +287,18 @@ def test_names_are_completed(start: Start, tmp_path: Path) -> None:
 # --- what is shown of a turn ------------------------------------------------------------------------------------
 
 
+def test_completion_tells_what_commands_do_and_knows_models_and_sessions(start: Start) -> None:
+    terminal = start(session="trip")
+    terminal.say("hello")
+    terminal.ready()
+    terminal.key("/")
+    terminal.shows("what can be typed here")
+    terminal.key("model anth")
+    terminal.shows("anthropic/claude")
+    terminal.key("\x15/session tr")
+    terminal.until(lambda: terminal.text.count("trip") == 2)  # in the greeting, and in the menu
+
+
 def test_a_tool_is_one_line_and_a_long_result_is_folded(start: Start) -> None:
     terminal = start('[[call("show", text="short")], [call("lines", count=140)], "Done."]')
     terminal.say("go")
@@ -373,6 +385,17 @@ def test_a_huge_reply_is_shown_whole_and_in_time(start: Start) -> None:
     whole = " ".join(terminal.text.split())
     assert all(f"word{n} " in whole for n in range(0, 25_000, 501))
     assert whole.count("word12345 ") == 1
+
+
+def test_ctrl_c_is_heard_while_a_huge_table_is_drawn(start: Start) -> None:
+    terminal = start('["|a|b|\\n|-|-|\\n" + "|1|2|\\n" * 300_000]')
+    terminal.say("x")
+    terminal.until(lambda: terminal.raw.count(b"\n") > 200)
+    begun = time.monotonic()
+    terminal.child.sendintr()
+    terminal.until(lambda: b"are not shown" in terminal.raw, 5)
+    assert time.monotonic() - begun < 3  # under a second on a machine with nothing else to do
+    terminal.ready()
 
 
 def test_streaming_leaves_every_line_once_in_the_scrollback(start: Start) -> None:
@@ -606,6 +629,36 @@ def test_help_lists_every_command(start: Start) -> None:
         assert name in terminal.text
 
 
+@pytest.mark.parametrize("word", ["exit", "quit"])
+def test_a_plain_word_leaves_and_the_way_back_is_told(start: Start, word: str) -> None:
+    terminal = start()
+    terminal.say("hello")
+    terminal.ready()
+    terminal.key(word + "\r")
+    assert terminal.ended() == 0
+    (file,) = (Path(os.environ["ORKAS_HOME"]) / "sessions").glob("*.jsonl")
+    assert f"orkas --session {file.stem}" in terminal.text
+    assert [r["role"] for r in records()] == ["user", "assistant"]
+
+
+def test_ctrl_c_leaves_the_search_of_the_history_at_once(start: Start) -> None:
+    terminal = start()
+    terminal.say("hello")
+    terminal.ready()
+    terminal.key("\x12hel")
+    terminal.shows("search")
+    terminal.key("\x03")
+    terminal.until(lambda: "search" not in terminal.text)
+    terminal.ready()
+
+
+def test_a_model_without_a_key_is_told_at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    terminal = start()
+    terminal.say("/model anthropic/claude-sonnet-4-5")
+    terminal.shows("set ANTHROPIC_API_KEY")
+
+
 def test_an_unknown_command_and_a_literal_slash(start: Start) -> None:
     terminal = start()
     terminal.say("/sesion")
@@ -690,6 +743,17 @@ def test_plain_terminals_get_no_escape_code_at_all(start: Start, before: str, en
     assert records()[0]["content"] == [{"type": "text", "text": "hello\nmore"}]
     terminal.key("\x04")
     assert terminal.ended() == 0
+
+
+def test_plain_terminals_break_lines_at_words_and_keep_the_marks_of_markdown(start: Start) -> None:
+    text = "# Head\\n\\n" + "several words " * 12 + "\\n- point **one**\\n"
+    terminal = start(f'["{text}"]', env={"NO_COLOR": "1"}, columns=40)
+    terminal.say("x")
+    terminal.shows("- point **one**")
+    terminal.shows("# Head")
+    body = [line for line in terminal.lines if "several" in line]
+    assert len(body) > 3 and all(set(line.split()) <= {"several", "words"} for line in body)
+    assert b"\x1b" not in terminal.raw
 
 
 def test_ctrl_c_on_a_plain_terminal(start: Start) -> None:
@@ -895,6 +959,21 @@ def test_a_history_that_cannot_be_written_is_told_not_raised(tmp_path: Path) -> 
     history.add("x")
     assert history.problem
     assert history.entries() == []
+
+
+@pytest.mark.parametrize("kind", ["nested", "digits", "pipe", "folder"])
+def test_a_history_that_is_none_is_told_and_the_chat_goes_on(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "history"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes((b"[" * 100_000 if kind == "nested" else b"1" * 6000) + b'\n"good"\n')
+    history = History(path)
+    assert history.entries() == ([] if kind in ("pipe", "folder") else ["good"])
+    history.add("more")
+    assert bool(history.problem) == (kind in ("pipe", "folder"))
 
 
 def test_tools_are_chosen_by_name() -> None:

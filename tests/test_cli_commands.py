@@ -334,3 +334,20 @@ def test_a_well_installation_is_status_0_and_a_broken_home_is_not(tmp_path: Path
     (tmp_path / "home").write_text("")
     ran = orkas("doctor", env=environ(ORKAS_HOME=str(tmp_path / "home")))
     assert ran.status == 1 and "ORKAS_HOME" in ran.out
+
+
+@pytest.mark.parametrize(
+    "words", [["models"], ["models", "--json"], ["auth", "status"], ["auth", "status", "--json"], ["config", "list"],
+              ["doctor"], ["doctor", "--json"], ["request", "--model", "custom/m"]],
+)  # fmt: skip
+def test_no_command_shows_the_secrets_of_an_address(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for vendor in ("CUSTOM", "OLLAMA"):
+        monkeypatch.setenv(f"{vendor}_BASE_URL", "http://user:CANARYpass@localhost:1/v1?key=CANARYquery")
+    (Path(os.environ["ORKAS_HOME"]) / "config.toml").write_text('[vendors.custom]\nbase_url = "http://localhost:2/v1"\n')
+    ran = orkas(*words)
+    assert "CANARY" not in ran.out + ran.err and ran.status in (0, 1)
+
+
+def test_arguments_nested_without_end_are_wrong_usage() -> None:
+    ran = orkas("tool", "run", "shell", "[" * 3000)
+    assert ran.status == 2 and "nested too deep" in ran.err and ran.err.count("\n") == 1

@@ -453,3 +453,14 @@ def test_start_is_light() -> None:
     loaded = set(ran.stdout.splitlines()[-1].split())
     heavy = {"rich", "prompt_toolkit", "tomllib", "logging.handlers", "email", "aiohttp", "http.client"}
     assert sorted(loaded & heavy) == []
+
+
+def test_a_full_disk_is_told_once() -> None:
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "from orkas.product.cli import main; sys.exit(main(['run', 'a' * 3000, '--model', 'demo/offline', '--tools', 'none']))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], env=environ(), capture_output=True, text=True, timeout=30)
+    assert ran.returncode == 1 and ran.stderr.count("could not be written") == 1
+    assert "warning" not in ran.stderr and "Traceback" not in ran.stderr

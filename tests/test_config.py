@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cli_support import orkas
 from orkas.infra import config
 from orkas.infra.errors import StorageError, UsageError
 
@@ -233,3 +234,9 @@ def test_an_edit_changes_one_value_and_no_other_line(
         assert tomllib.loads(path.read_text()) == expected
     remaining = iter(path.read_text().split("\n"))
     assert all(any(line == there for there in remaining) for line in lines if line)
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for() -> None:
+    os.mkfifo(config.file_path())
+    ran = orkas("run", "x", "--model", "demo/offline")
+    assert ran.status == 2 and "it is no regular file" in ran.err and "Traceback" not in ran.err

@@ -8,6 +8,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from cli_support import DEMO, environ, orkas
 from orkas.infra import log
 from orkas.infra.redact import MASK, mask_headers, redact, secret_name
+from orkas.providers.errors import classify
 
 
 @pytest.fixture
@@ -75,6 +77,41 @@ def test_secrets_of_the_environment_in_any_form() -> None:
     assert redact("/home/somebody abc", env) == "/home/somebody abc"
 
 
+NAMES = [
+    "PGPASSWORD", "MYSQL_PWD", "STRIPE_KEY", "OPENAI_KEY", "ENCRYPTION_KEY", "SMTP_PASS", "GITLAB_PAT", "SENTRY_DSN",
+    "MY_TOKEN_V2", "clientSecret", "DB_PASSWORD_2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_says_that_its_value_is_secret(name: str) -> None:
+    assert "qwertyuiop99" not in redact("x qwertyuiop99 y", {name: "qwertyuiop99"})
+    for pair in ("{}=qwertyuiop99", "{}: qwertyuiop99", '"{}": "qwertyuiop99"', "export {}='qwertyuiop99'"):
+        assert "qwertyuiop99" not in redact(pair.format(name), {})
+
+
+def test_passwords_within_addresses_are_secrets_and_plain_words_are_not() -> None:
+    env = {"DATABASE_URL": "postgres://u:hidden-pw-1@h/d", "SORT_KEY": "created_at", "PWD": "/home/me/work"}
+    assert redact("it was hidden-pw-1, in /home/me/work by created_at", env) == (
+        f"it was {MASK}, in /home/me/work by created_at"
+    )
+    assert "8f3ad0c2b1e94d7a" not in redact("https://8f3ad0c2b1e94d7a@errors.example/1", {})
+
+
+@pytest.mark.parametrize("unit", ["a.-", "a_", "1_", "A_", "aB3/", "https://", "_KEY", "token = ", "0"])
+def test_redaction_takes_time_in_proportion(unit: str) -> None:
+    begun = time.monotonic()
+    redact(unit * (200_000 // len(unit)), {})
+    assert time.monotonic() - begun < 5
+
+
+def test_a_vendor_that_repeats_a_secret_is_masked_and_its_words_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "qwertyuiop99")
+    body = json.dumps({"error": {"message": "Incorrect key: qwertyuiop99 DB_PASS=hunter22 for model basic-authentication"}})
+    said = classify("x", 401, {}, body).message
+    assert "qwertyuiop99" not in said and "hunter22" not in said and "for model basic-authentication" in said
+
+
 def test_a_private_key_goes_whole() -> None:
     text = "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----\nb"
     assert redact(text, {}) == f"a\n{MASK}\nb"
@@ -86,6 +123,10 @@ def test_a_private_key_goes_whole() -> None:
         "input_tokens=512 output_tokens=9", "max_tokens: 4096", "the tokenizer: fast", "monkey=1",
         "key=value in a file",
         "task-1234567890-abcdef", "author: Ann", "risk-assessment-of-things", "https://host/path?page=2&sort=name",
+        "basic authentication is needed", "def f(password: str, token: Optional[str]) -> None:", "token = next_token()",
+        "Unexpected token: '}' at 4", "PRIMARY_KEY = user_id", "SORT_KEY: created_at", "TESTS_PASS: 12", "PWD=/home/me/x",
+        "key = process.env.OPENAI_KEY", "SSH_KEY=/home/u/.ssh/id_rsa2", "ssh://git@github.com/a/b", "password: required",
+        "self.token = self._tokens.get(name)", "the bearer token expired", "PUBLIC_KEY=abc123def456",
         "skip the secretary", "a/b/c.py:12: error", "keyword: x", "Bearer of news",
     ],
 )  # fmt: skip

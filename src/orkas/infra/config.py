@@ -185,6 +185,10 @@ def _read_file() -> tuple[str, dict[str, Any]]:
     """
     path = file_path()
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for without end
+            raise UsageError(
+                f"{path} cannot be read: it is no regular file", hint="make it a readable file or remove it"
+            )
         data = path.read_bytes()
     except FileNotFoundError:
         return "", {}
@@ -205,7 +209,10 @@ def _read_file() -> tuple[str, dict[str, Any]]:
 def _parsed(text: str) -> dict[str, Any]:
     import tomllib
 
-    return tomllib.loads(text)
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 def _take_file(settings: Settings) -> None:

@@ -19,6 +19,10 @@ _NAME = (
     r"(?:api[-_.]?key|apikey|access[-_.]?key(?:[-_.]?id)?|secret[-_.]?key|private[-_.]?key|signing[-_.]?key|secret"
     r"|passw(?:or)?d|passphrase|token|credentials?|authorization|auth|session[-_.]?id|sessionid|cookie)"
 )
+_TELLING = r"(?:api[-_.]?key|secret|passw(?:or)?d|passphrase|token|credentials?)"
+"""Words that say it even inside a longer one: ``PGPASSWORD``, ``clientSecret``."""
+_OPENS_NOTHING = r"(?:public|primary|foreign|sort|partition|cache|idempotency|routing|registry|host|hot)[-_.]?keys?"
+"""Keys that open nothing."""
 _SHAPES = (
     r"sk-[A-Za-z0-9_-]{8,}",  # OpenAI, Anthropic, DeepSeek, OpenRouter
     r"(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{8,}",  # Stripe
@@ -42,19 +46,43 @@ _SHAPES = (
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _COOKIE = re.compile(r"((?:set-)?cookie[\"']?\s*[:=]\s*[\"']?)([^\r\n\"']+)", re.IGNORECASE)
-_SCHEME = re.compile(r"\b((?:bearer|basic|digest|apikey)\s+)([A-Za-z0-9._~+/=:-]{6,})", re.IGNORECASE)
-_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)([^\s/@]+)(@)", re.IGNORECASE)
+_SCHEME = re.compile(
+    r"([:=]\s*[\"']?)?\b((?:bearer|basic|digest|apikey)\s+)([A-Za-z0-9._~+/=:-]{6,})", re.IGNORECASE
+)
+_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://[^\s/:@]{0,256}:)([^\s/@]{1,1024})(@)", re.IGNORECASE)
+_USER_ALONE = re.compile(  # a token, and no name
+    r"(\bhttps?://)(?=[^\s/@]{0,1024}\d)([A-Za-z0-9_.~-]{16,1024})(@)", re.IGNORECASE
+)
 _QUERY = re.compile(
-    r"([?&;](?:[\w.-]*(?:" + _NAME + r"|signature|credential)|key|sig|code|se|sp|policy|key-pair-id)=)([^&\s\"'<>#]+)",
+    r"([?&;](?:[\w.-]{0,60}(?:" + _NAME + r"|signature|credential)|key|sig|code|se|sp|policy|key-pair-id)=)"
+    r"([^&\s\"'<>#]+)",
     re.IGNORECASE,
 )
+_VALUE = r"(\"(?:[^\"\\\r\n]|\\.)*\"?|'(?:[^'\\\r\n]|\\.)*'?|[^\s,;&\"'(){}\[\]]+)"
 _PAIR = re.compile(
-    r"(?<![A-Za-z])((?:[A-Za-z0-9]+[-_.])*(?:" + _NAME + r"|pwd)(?:[-_.][A-Za-z0-9]+)?[\"']?\s*(?:=>|[=:])\s*)"
-    r"(\"(?:[^\"\\\r\n]|\\.)*\"?|'(?:[^'\\\r\n]|\\.)*'?|[^\s,;&\"'(){}\[\]]+)",
+    r"(?<![A-Za-z0-9])((?:[A-Za-z0-9]{1,40}[-_.]){0,8}"
+    r"(?:[A-Za-z0-9]{0,32}?" + _TELLING + r"|" + _NAME + r"|pwd)"
+    r"(?:[-_.][A-Za-z0-9]+)?[\"']?\s*(?:=>|[=:])\s*)" + _VALUE,
     re.IGNORECASE,
+)
+_VARIABLE = re.compile(  # mean little in lower case: STRIPE_KEY, DB_PASS, SENTRY_DSN
+    r"(?<![A-Za-z0-9_])([A-Z][A-Z0-9_]{0,80}_(?:KEY|PASS|PAT|DSN)(?:_V?\d+)?[\"']?\s*(?:=>|[=:])\s*)" + _VALUE
 )
 _SHAPE = re.compile(r"(?<![A-Za-z0-9_-])(?:" + "|".join(_SHAPES) + ")")
-_SECRET_NAME = re.compile(r"(?:^|[-_.])" + _NAME + r"s?$", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(?:(?:^|[-_.])" + _NAME + r"|" + _TELLING + r"|[a-z0-9][-_.](?:key|pwd|pass|pat|dsn))s?(?:[-_.]?v?\d{1,3})?$",
+    re.IGNORECASE,
+)
+_HARMLESS_NAME = re.compile(_OPENS_NOTHING + r"$", re.IGNORECASE)
+_WORDS = re.compile(r"[a-z]{1,15}(?:[ _-][a-z]{1,15}){0,3}\.?")
+_PATH = re.compile(r"(?:~|\.{1,2})?/[^:@]*$|[A-Za-z]:\\")
+_CODE = re.compile(
+    r"(?:str|string|int|integer|number|bytes|bool|boolean|any|object|optional|null|none|nil|undefined|true|false|required|"
+    r"missing|invalid|expired|unset|empty|unknown|not|is|the|an?|bearer|basic|digest)[.?!]?|"
+    r"(?:self|this|os|process|env|args|config|options|request|settings)\.[\w.]+|\$\{?\w+\}?|%\w+%|<[\w -]+>",
+    re.IGNORECASE,
+)
+"""What stands after a name in code and prose, and is no value."""
 
 SECRET_HEADERS = frozenset({
     "authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", "set-cookie",
@@ -64,7 +92,7 @@ SECRET_HEADERS = frozenset({
 
 def secret_name(name: str) -> bool:
     """Whether a variable, key or header of this name holds a secret: ``OPENAI_API_KEY``, ``db.password``."""
-    return _SECRET_NAME.search(name) is not None
+    return _SECRET_NAME.search(name) is not None and _HARMLESS_NAME.search(name) is None
 
 
 def looks_secret(value: str) -> bool:
@@ -84,28 +112,73 @@ def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
             text = text.replace(value, MASK)
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _USERINFO.sub(rf"\1{MASK}\3", text)
+    text = _USER_ALONE.sub(rf"\1{MASK}\3", text)
     text = _COOKIE.sub(rf"\1{MASK}", text)
-    text = _SCHEME.sub(rf"\1{MASK}", text)
+    text = _SCHEME.sub(_mask_scheme, text)
     text = _QUERY.sub(rf"\1{MASK}", text)
     text = _SHAPE.sub(MASK, text)
-    return _PAIR.sub(_mask_pair, text)
+    text = _PAIR.sub(_mask_pair, text)
+    return _VARIABLE.sub(_mask_variable, text)
+
+
+def _mask_scheme(found: re.Match[str]) -> str:
+    """``Bearer abc1`` loses the value; ``basic understanding`` is prose unless it stands as a value."""
+    if not found[1] and _WORDS.fullmatch(found[3]):
+        return found[0]
+    return f"{found[1] or ''}{found[2]}{MASK}"
 
 
 def _mask_pair(found: re.Match[str]) -> str:
-    """``name=value`` loses the value and keeps its quotes; the name of a scheme before a masked value stays."""
+    """``name=value`` loses the value and keeps its quotes; what code and prose put there stays."""
     name, value = found[1], found[2]
     quote = value[0] if value[0] in "\"'" else ""
-    if value.lower() in ("bearer", "basic", "digest", "null", "none", "true", "false"):
+    inner = value.strip(quote) if quote else value
+    if len(inner) < 3 or inner.lower() in ("bearer ***", "basic ***"):
         return found[0]
-    if quote and value.strip(quote).lower() in ("", "bearer ***", "basic ***"):
+    if _FOLDER.match(name) and _PATH.match(inner):
+        return found[0]
+    if not quote and (_CODE.fullmatch(value) or _is_call(found)):
         return found[0]
     closing = quote if quote and len(value) > 1 and value.endswith(quote) else ""
     return f"{name}{quote}{MASK}{closing}"
 
 
+_FOLDER = re.compile(r"(?:OLD)?PWD\b", re.IGNORECASE)
+
+
+def _is_call(found: re.Match[str]) -> bool:
+    """``token = next_token()``, ``password: Optional[str]``."""
+    opens = found.string[found.end() : found.end() + 1] in ("(", "[")
+    return opens and re.fullmatch(r"[A-Za-z_.]+", found[2]) is not None
+
+
+def _mask_variable(found: re.Match[str]) -> str:
+    """As a pair, where the name is that of a secret and the value is no plain word, number or path."""
+    name = found[1].rstrip("=>: \t\r\n\"'")
+    value = found[2].strip("\"'")
+    sure = "_PASS" in name and "=" in found[1]
+    if _HARMLESS_NAME.search(name) or (not sure and (len(value) < 6 or _ordinary(value))):
+        return found[0]
+    return _mask_pair(found)
+
+
+def _ordinary(value: str) -> bool:
+    return value.isdecimal() or _WORDS.fullmatch(value) is not None or _PATH.match(value) is not None
+
+
 def _known(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The secrets of our environment, longest first. Values under 8 characters are too common to search for."""
-    return _forms(tuple(v for k, v in environ.items() if len(v) >= 8 and secret_name(k)))
+    found = [v for k, v in environ.items() if secret_name(k) and (_SURE_NAME.search(k) or not _ordinary(v))]
+    found += [p for v in environ.values() if "://" in v and "@" in v for p in _passwords(v)]
+    return _forms(tuple(v for v in found if len(v) >= 8))
+
+
+_SURE_NAME = re.compile(_NAME + r"|pass|pwd", re.IGNORECASE)
+
+
+def _passwords(address: str) -> list[str]:
+    """What a URL holds before its host: a password, or a token that stands alone."""
+    return [found[2] for pattern in (_USERINFO, _USER_ALONE) for found in pattern.finditer(address)]
 
 
 @lru_cache(maxsize=4)

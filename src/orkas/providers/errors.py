@@ -21,6 +21,8 @@ __all__ = ["classify", "mask", "page_text"]
 
 _SHOWN = 600
 """Characters of the vendor's own message that are shown."""
+_READ = 8000
+"""Characters of it that are looked at: secrets are taken out before the message is cut, lest half of one stays."""
 
 
 def classify(
@@ -42,10 +44,10 @@ def classify(
     class_ = _class(said, inner, headers)
     wait = retry_after(headers, said.everything, now=now, details=said.delays)
     where = f"{vendor} answered HTTP {status}" if status >= 400 else f"{vendor} reported an error"
-    if text := mask(_clip(said.message), secrets):
+    if text := _clip(mask(said.message[:_READ], secrets)):
         sentence = f"{where}: {text}"
     else:
-        marks = mask(_clip(said.marks), secrets)
+        marks = _clip(mask(said.marks[:_READ], secrets))
         sentence = f"{where} without saying why" + (f" ({marks})" if marks else "")
     return ProviderError(sentence, class_=class_, status=status, wait_s=wait, hint=_HINTS.get(class_, ""))
 
@@ -285,7 +287,7 @@ def _plain(text: str) -> str:
 
 def page_text(body: bytes) -> str:
     """A short excerpt of the words of a web page."""
-    return mask(_clip(_plain(body.decode("utf-8", "replace"))))[:200]
+    return _clip(mask(_plain(body.decode("utf-8", "replace"))[:_READ]))[:200]
 
 
 def _clip(text: str) -> str:
@@ -293,12 +295,17 @@ def _clip(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-_SECRET = re.compile(r"\b(?:sk|pk|rk|gsk|xai|key|AIza|hf|Bearer)[-_ ][A-Za-z0-9_\-]{12,}|\bAIza[A-Za-z0-9_\-]{20,}")
+_SECRET = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai|key|AIza|hf|Bearer)[-_ ](?=[A-Za-z_-]{0,200}\d)[A-Za-z0-9_\-]{12,}|"
+    r"\bBearer [A-Za-z0-9_\-]{16,}|\bAIza[A-Za-z0-9_\-]{20,}"
+)
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    """``text`` without the given secrets and without whatever looks like a key."""
+    """``text`` without the given secrets, those of our environment, and whatever looks like a key."""
+    from orkas.infra.redact import redact  # its patterns take a while to compile
+
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "***")
-    return _SECRET.sub("***", text)
+    return redact(_SECRET.sub("***", text))

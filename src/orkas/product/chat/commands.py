@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orkas.infra.errors import OrkasError
-from orkas.infra.messages import UserMessage, text_of
+from orkas.infra.messages import AssistantMessage, UserMessage, text_of
 from orkas.product.chat import sessions
 from orkas.product.chat.words import one_line
 
 if TYPE_CHECKING:
     from orkas.product.chat.loop import Chat
 
-__all__ = ["COMMANDS", "Command", "names", "run_command"]
+__all__ = ["COMMANDS", "Command", "names", "recap", "run_command", "sentence", "values"]
 
 
 _LISTED = 10
@@ -35,6 +36,19 @@ class Command:
 
 def names() -> list[str]:
     return [command.name for command in COMMANDS]
+
+
+def values(command: str) -> list[str]:
+    """What may follow a command: known models, the last sessions."""
+    if command == "/model":
+        from orkas.providers.discovery import DEFAULT_MODELS
+
+        return sorted({*DEFAULT_MODELS.values(), "demo/offline"})
+    if command == "/session":
+        from orkas.harness import shelf
+
+        return ["list", *(one.id for one in shelf.list_sessions()[:_LISTED])]
+    return []
 
 
 def run_command(chat: Chat, line: str) -> None:
@@ -72,6 +86,19 @@ def _model(chat: Chat, name: str) -> None:
         return
     chat.agent.use(name)
     chat.screen.say(f"From now on: {chat.agent.model}")
+    if missing := _missing_key(chat.agent.model):
+        chat.screen.say(missing, "warning")
+
+
+def _missing_key(model: str) -> str:
+    """What to say when no key for this model is found; empty: it needs none, or there is one."""
+    from orkas.providers.vendors import table
+
+    vendor = model.partition("/")[0]
+    row = table().get(vendor)
+    if row is None or row.local or any(os.environ.get(name, "").strip() for name in row.key_variables(vendor)):
+        return ""
+    return f"There is no key for {vendor} yet: leave, set {row.key_variables(vendor)[0]}, and start again."
 
 
 def _session(chat: Chat, name: str) -> None:
@@ -137,9 +164,12 @@ _ALIASES = {"/quit": COMMANDS[-1], "/?": COMMANDS[0]}
 
 
 def recap(chat: Chat) -> None:
-    """Where an old conversation stands: its size and what was asked last."""
+    """Where an old conversation stands: its size, and the last thing that each side said."""
     messages = chat.agent.session.messages
     asked = [m for m in messages if isinstance(m, UserMessage) and m.origin is None]
-    if asked:
-        last = one_line(text_of(asked[-1]), 200)
-        chat.screen.say(f"{len(messages)} messages so far; the last question: {last}", "dim")
+    if not asked:
+        return
+    said = [text for m in messages if isinstance(m, AssistantMessage) and (text := text_of(m).strip())]
+    chat.screen.say(f"{len(messages)} messages so far; the last question: {one_line(text_of(asked[-1]), 200)}", "dim")
+    if said:
+        chat.screen.say(f"the last answer: {one_line(said[-1], 400)}", "dim")

@@ -12,7 +12,7 @@ import re
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -50,8 +50,15 @@ def continues(line: str) -> bool:
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
-def completions(text: str, cwd: Path, commands: Iterable[str]) -> list[tuple[str, str]]:
-    """What may stand at the end of ``text``: pairs of the part that is replaced and what replaces it."""
+def completions(
+    text: str, cwd: Path, commands: Iterable[str], values: Callable[[str], Iterable[str]] = lambda _: ()
+) -> list[tuple[str, str]]:
+    """What may stand at the end of ``text``: pairs of the part that is replaced and what replaces it.
+
+    ``values``: what may follow a command.
+    """
+    if found := re.fullmatch(r"(/\w+) (\S*)", text):
+        return [(found[2], value) for value in values(found[1]) if value.startswith(found[2])]
     if text.startswith("/") and "\n" not in text and " " not in text:
         return [(text, name) for name in commands if name.startswith(text)]
     if found := _AT.search(text):
@@ -106,8 +113,9 @@ class PromptEditor:
     """
 
     def __init__(
-        self, history: History, cwd: Callable[[], Path], commands: Iterable[str], on_expand: Callable[[], None]
-    ) -> None:
+        self, history: History, cwd: Callable[[], Path], commands: Iterable[str], on_expand: Callable[[], None],
+        values: Callable[[str], Iterable[str]] = lambda _: (), about: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         from prompt_toolkit import PromptSession
         from prompt_toolkit.filters import Condition
         from prompt_toolkit.output.defaults import create_output
@@ -122,7 +130,7 @@ class PromptEditor:
             history=_kept(history),
             multiline=True,
             key_bindings=_bindings(on_expand, self._is_enter),
-            completer=_completer(cwd, names),
+            completer=_completer(cwd, names, values, about or {}),
             complete_while_typing=Condition(lambda: self._session.default_buffer.text.startswith("/")),
             prompt_continuation=lambda width, _line, _soft: " " * width,
             output=output,
@@ -164,21 +172,25 @@ def _kept(history: History) -> Any:
     return Kept()
 
 
-def _completer(cwd: Callable[[], Path], names: list[str]) -> Any:
+def _completer(
+    cwd: Callable[[], Path], names: list[str], values: Callable[[str], Iterable[str]], about: Mapping[str, str]
+) -> Any:
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.document import Document
 
     class Names(Completer):
         def get_completions(self, document: Document, complete_event: object) -> Iterator[Completion]:
-            for old, new in completions(document.text_before_cursor, cwd(), names):
-                yield Completion(new, start_position=-len(old))
+            for old, new in completions(document.text_before_cursor, cwd(), names, values):
+                yield Completion(new, start_position=-len(old), display_meta=about.get(new))
 
     return Names()
 
 
 def _bindings(on_expand: Callable[[], None], is_enter: Callable[..., bool]) -> KeyBindings:
     from prompt_toolkit.application import run_in_terminal
+    from prompt_toolkit.filters import is_searching
     from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.search import stop_search
 
     keys = KeyBindings()
 
@@ -211,6 +223,10 @@ def _bindings(on_expand: Callable[[], None], is_enter: Callable[..., bool]) -> K
             _set_aside(event.current_buffer)
         else:
             event.app.exit(exception=KeyboardInterrupt)
+
+    @keys.add("c-c", filter=is_searching)
+    def _(event: KeyPressEvent) -> None:
+        stop_search()
 
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 
 from orkas.infra.messages import encode, well_formed
@@ -21,9 +22,10 @@ class History:
         """Why the last input could not be kept; empty: it was."""
 
     def entries(self) -> list[str]:
-        """The inputs, oldest first. Damaged lines are passed over."""
+        """The inputs, oldest first. Damaged lines are passed over; what is no regular file holds none."""
         try:
-            lines = self.path.read_bytes().splitlines()
+            with os.fdopen(_regular(self.path, os.O_RDONLY), "rb") as file:
+                lines = file.read().splitlines()
         except OSError:
             return []
         found = [entry for line in lines if (entry := _decoded(line))]
@@ -51,14 +53,27 @@ class History:
 
     @staticmethod
     def _write(path: Path, how: int, entries: list[str]) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600)
+        descriptor = _regular(path, os.O_WRONLY | os.O_CREAT | how)
         with os.fdopen(descriptor, "wb") as file:
             file.write(b"".join(encode(well_formed(entry)) + b"\n" for entry in entries))
+
+
+def _regular(path: Path, how: int) -> int:
+    """Open a regular file and no other; a pipe without a reader or writer is not waited for.
+
+    Raises:
+        OSError: it cannot be opened, or is no file.
+    """
+    descriptor = os.open(path, how | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(0, "it is no regular file", str(path))
 
 
 def _decoded(line: bytes) -> str:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     return entry if isinstance(entry, str) else ""

@@ -11,12 +11,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from orkas.harness.session import Session
 from orkas.infra.errors import OrkasError
-from orkas.product.chat.commands import names, recap, run_command, sentence
+from orkas.infra.events import Event, TextDelta
+from orkas.product.chat.commands import COMMANDS, names, recap, run_command, sentence, values
 from orkas.product.chat.editor import Editor, LineEditor, PromptEditor, quiet
 from orkas.product.chat.history import History
 from orkas.product.chat.screen import PlainScreen, Screen
@@ -31,6 +35,8 @@ _log = logging.getLogger("orkas.chat")
 
 _TICK = 0.1
 """Seconds between two looks at the clock while a turn runs."""
+_SLICE = 2048
+"""Characters of a reply that are drawn at once: some milliseconds of work."""
 _NEVER = float("-inf")
 _TWICE = 1.5
 """Seconds in which a second Ctrl-C belongs to the first, although the turn has ended meanwhile."""
@@ -90,7 +96,13 @@ class Chat:
             self._give_signals_back()
             await self.agent.aclose()
             self.agent.session.close()
+            self._tell_way_back()
         return self.leaving if self.leaving is not None else 129
+
+    def _tell_way_back(self) -> None:
+        session = self.agent.session
+        if session.path is not None and session.messages and not self.screen.gone:
+            self.screen.say(f"Go on with this conversation: orkas --session {session.id}", "dim")
 
     def open_session(self, name: str, *, create: bool = True) -> None:
         """Go to another session; the present one is closed. Nothing changes when it cannot be opened."""
@@ -131,7 +143,9 @@ class Chat:
         self._tell_history()
         if not text.strip():
             return
-        if text.startswith("/") and not text.startswith("//"):
+        if text.strip() in ("exit", "quit"):
+            self.leaving = 0
+        elif text.startswith("/") and not text.startswith("//"):
             run_command(self, text)
         else:
             await self.turn(plain_names(text[1:] if text.startswith("//") else text, self.agent.cwd))
@@ -146,7 +160,7 @@ class Chat:
             with self._keys_held():
                 async with aclosing(self.agent.stream(text, images)) as events:
                     async for event in events:
-                        self.screen.show(event)
+                        await self._show(event)
                         if self._asked or self.screen.gone:
                             self.agent.stop()
         except OrkasError as error:
@@ -163,6 +177,20 @@ class Chat:
             self.screen.end()
         self.screen.say("")
         self._asked = 0
+
+    async def _show(self, event: Event) -> None:
+        """Show one event; a long text in slices, between which Ctrl-C is heard."""
+        if not isinstance(event, TextDelta) or len(event.text) <= _SLICE:
+            self.screen.show(event)
+            return
+        text = event.text
+        for start in range(0, len(text), _SLICE):
+            self.screen.show(msgspec.structs.replace(event, text=text[start : start + _SLICE]))
+            await asyncio.sleep(0)
+            rest = len(text) - start - _SLICE
+            if rest > 0 and (self._asked or self.screen.gone):
+                self.screen.say(f"{rest:,} more characters had come and are not shown", "dim")
+                return
 
     async def _tick(self) -> None:
         while True:
@@ -240,7 +268,10 @@ class Chat:
         rich = not isinstance(self.screen, PlainScreen)
         if rich and sys.stdin.isatty():
             with contextlib.suppress(ImportError):
-                return PromptEditor(self._history, lambda: self.agent.cwd, names(), self.screen.expand)
+                about = {command.name: command.help for command in COMMANDS}
+                return PromptEditor(
+                    self._history, lambda: self.agent.cwd, names(), self.screen.expand, cache(values), about
+                )
         return LineEditor(self._history, lambda: self.agent.cwd, names(), self._signals_raise)
 
     def _tell_history(self) -> None:

@@ -27,6 +27,8 @@ _SHARE = 4
 """Drawing takes at most one part in so many of the time, however slow it is."""
 _FRAME = 0.04
 """Least seconds between two drawings."""
+_STYLED = 60_000
+"""Characters of replies in one turn that are drawn as Markdown; what follows is shown as the plain lines it is."""
 
 
 class RichScreen(Screen):
@@ -37,6 +39,8 @@ class RichScreen(Screen):
         self._splitter = Splitter()
         self._told: list[tuple[str, list[str]]] = []
         """Blocks of the reply under way that are settled, with their lines: what may be taken back."""
+        self._size = 0
+        """Characters of replies that this turn has settled."""
         self._running = False
         self._after: Literal["", "text", "line"] = ""
         """What stands above: nothing of this turn, the model's text, or a line of ours."""
@@ -48,7 +52,7 @@ class RichScreen(Screen):
         if self._lazy_renderer is None:  # it loads while the model thinks
             threading.Thread(target=importlib.import_module, args=(_RENDER,), daemon=True).start()
         self._running = True
-        self._told, self._after = [], ""
+        self._told, self._after, self._size = [], "", 0
         self._draw()
 
     def tick(self) -> None:
@@ -93,7 +97,8 @@ class RichScreen(Screen):
     def _commit(self, blocks: list[Block]) -> None:
         settled: list[str] = []
         for block in blocks:
-            lines = self._renderer().markdown(block.source, self.width) if block.text.strip() else []
+            lines = self._rendered(block, self.width)
+            self._size += len(block.text)
             if lines:
                 lines = [*self._gap(block), *lines]
                 self._after = "text"
@@ -101,6 +106,15 @@ class RichScreen(Screen):
             settled += lines
         if settled:
             self._live.draw(self._area() if self._running else [], settled)
+
+    def _rendered(self, block: Block, width: int) -> list[str]:
+        """The block as Markdown; as plain lines when the turn has written more than anybody reads."""
+        if not block.text.strip():
+            return []
+        if self._size > _STYLED:
+            lines = inert(block.text).expandtabs(4).strip("\n").split("\n")
+            return [part for line in lines for part in wrap(line, width)]
+        return self._renderer().markdown(block.source, width)
 
     def _gap(self, block: Block) -> list[str]:
         """An empty line between blocks, and between other lines and the reply."""
@@ -134,7 +148,7 @@ class RichScreen(Screen):
         """The block under way; rendered anew only when it or the width changed."""
         block, width = self._splitter.pending, self.width
         if self._drawn[:2] != (block, width):
-            lines = self._renderer().markdown(block.source, width) if block.text.strip() else []
+            lines = self._rendered(block, width)
             self._drawn = (block, width, lines)
         return list(self._drawn[2])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -29,7 +30,7 @@ from orkas.infra.events import (
     ToolStart,
 )
 from orkas.infra.terminal import inert
-from orkas.product.chat.words import Marks, call_summary, clip, done_line, duration, failure, fold, one_line
+from orkas.product.chat.words import Marks, call_summary, cells, clip, done_line, duration, failure, fold, one_line
 
 __all__ = ["PlainScreen", "Result", "Screen", "Tone", "choose_screen"]
 
@@ -231,6 +232,10 @@ class PlainScreen(Screen):
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)
         self._mid_line = False
+        self._column = 0
+        """Columns of the line under way that are taken."""
+        self._spaced = False
+        """What was written last is a space: a line may be broken here."""
         self._held = ""
         """A carriage return whose line feed may still come."""
 
@@ -244,13 +249,33 @@ class PlainScreen(Screen):
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r")
         if text:
-            self.write(inert(text))
+            self.write(self._wrapped(inert(text)))
             self._mid_line = not text.endswith("\n")
+
+    def _wrapped(self, text: str) -> str:
+        """On a terminal, lines broken before a word that has no room, as far as it is here; elsewhere as it is."""
+        if not self.out.isatty():
+            return text
+        out, width = [], self.width
+        for part in re.findall(r"\n|[^\S\n]+|\S+", text):
+            size = cells(part.expandtabs(8))
+            if part == "\n":
+                self._column = 0
+            elif self._column + size > width and self._column and not part.isspace() and size <= width:
+                if self._spaced:
+                    out.append("\n")
+                    self._column = 0
+                self._column += size
+            else:
+                self._column = (self._column + size) % width if size > width else self._column + size
+            self._spaced = part.isspace()
+            out.append(part)
+        return "".join(out)
 
     def settle(self) -> None:
         if self._mid_line:
             self.write("\n")
-        self._mid_line, self._held = False, ""
+        self._mid_line, self._held, self._column = False, "", 0
 
     def take_back(self, count: int) -> None:
         if count:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from orkas.infra import config
 from orkas.infra.errors import UsageError
-from orkas.infra.redact import looks_secret
+from orkas.infra.redact import looks_secret, redact
 from orkas.product.cli import out, parsing
 
 __all__ = ["parser"]
@@ -38,19 +39,24 @@ def _list(options: argparse.Namespace) -> int:
         out.warning(text)
     rows = list(settings.values.values())
     if options.json:
-        out.data([{"key": s.key, "value": s.value, "origin": s.origin} for s in rows])
+        out.data([{"key": s.key, "value": _shown(s.value), "origin": s.origin} for s in rows])
     else:
-        out.table([(s.key, str(s.value) or "-", s.origin) for s in rows])
+        out.table([(s.key, str(_shown(s.value)) or "-", s.origin) for s in rows])
     return 0
+
+
+def _shown(value: Any) -> Any:
+    """A value without the password that an address from the environment may hold."""
+    return redact(value) if isinstance(value, str) else value
 
 
 def _get(options: argparse.Namespace) -> int:
     default = config.key_of(options.key).default
     found = config.load().values.get(options.key, config.Setting(options.key, default, "default"))
     if options.json:
-        out.data({"key": found.key, "value": found.value, "origin": found.origin})
+        out.data({"key": found.key, "value": _shown(found.value), "origin": found.origin})
     else:
-        out.line(str(found.value))
+        out.line(str(_shown(found.value)))
     return 0
 
 

@@ -40,7 +40,11 @@ def parser() -> parsing.Parser:
 
 
 def _do(options: argparse.Namespace) -> int:
+    from orkas.infra.redact import redact
+
     found = [finding for check in _CHECKS for finding in _safely(check)]
+    for finding in found:
+        finding.text = redact(finding.text)
     if options.json:
         out.data(found)
     else:

@@ -72,7 +72,9 @@ def note(text: str) -> None:
 
 
 def warning(text: str) -> None:
-    _say(style("orkas: warning: ", "yellow", sys.stderr) + label(text, 2000))
+    from orkas.infra.redact import redact
+
+    _say(style("orkas: warning: ", "yellow", sys.stderr) + label(redact(text), 2000))
 
 
 def error(message: str, hint: str = "") -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orkas.infra.errors import StorageError, UsageError, exit_status
@@ -66,16 +67,34 @@ def do(options: argparse.Namespace) -> int:
     agent = agent_for(options)
     images = [load_image(path) for path in options.image]
     prompt = prompt_of(options.prompt, alone=bool(images))
-    with _told(session_for, options) as session:
+    unsaved: list[Done] = []
+    with _closing(_told(session_for, options), unsaved) as session:
         agent.session = session
         told = len(session.warnings)
         for text in session.warnings:
             out.warning(text)
-        status = drive(_turn(agent, prompt, images, JsonLines() if options.json else Plain()))
+        status = drive(_turn(agent, prompt, images, JsonLines() if options.json else Plain(), unsaved))
         for text in session.warnings[told:]:
             out.warning(text)
-        _tell_session(agent)
+        if not unsaved:
+            _tell_session(agent)
     return status
+
+
+@contextmanager
+def _closing(session: Session, unsaved: list[Done]) -> Iterator[Session]:
+    """The session, closed in the end; that it cannot be saved is not told again where the turn ended with it."""
+    try:
+        yield session
+    except BaseException:
+        with suppress(StorageError):
+            session.close()
+        raise
+    try:
+        session.close()
+    except StorageError:
+        if not unsaved:
+            raise
 
 
 def _told(open_session: Callable[[argparse.Namespace], Session], options: argparse.Namespace) -> Session:
@@ -99,8 +118,11 @@ class Show(Protocol):
         ...
 
 
-async def _turn(agent: Agent, prompt: str, images: list[Image], show: Show) -> int:
-    """The turn, shown. A reader that left stops it: the session ends whole, as after Ctrl-C."""
+async def _turn(agent: Agent, prompt: str, images: list[Image], show: Show, unsaved: list[Done]) -> int:
+    """The turn, shown. A reader that left stops it: the session ends whole, as after Ctrl-C.
+
+    ``unsaved`` takes the end of a turn that could not be saved.
+    """
     done: Done | None = None
     unwritten: OSError | None = None
     try:
@@ -123,6 +145,8 @@ async def _turn(agent: Agent, prompt: str, images: list[Image], show: Show) -> i
             f"the output could not be written: {unwritten.strerror}", hint="free space or send it elsewhere"
         )
     assert done is not None, "a turn ends with done"
+    if done.error is not None and done.error.class_ == "storage":
+        unsaved.append(done)
     return _status(done)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orkas.infra.errors import SessionMissing
-from orkas.infra.terminal import size_text
+from orkas.infra.terminal import is_tty, size_text
 from orkas.product.cli import out, parsing
 
 __all__ = ["parser"]
@@ -25,7 +25,10 @@ def parser() -> parsing.Parser:
         ("show", _show, "print a conversation, a number before each message"),
         ("delete", _delete, "put a conversation into the trash, and say where it is"),
     ):
-        add(name, do, about, example=f"orkas session {name} trip").add_argument("id", metavar="ID")
+        one = add(name, do, about, example=f"orkas session {name} trip")
+        one.add_argument("id", metavar="ID")
+        if name == "show":
+            one.add_argument("--full", action="store_true", help="on a terminal: long results whole, too")
     for name, do, about in (
         ("check", _check, "say what is wrong with a session file and what would be sent of it; never writes"),
         ("repair", _repair, "rewrite a damaged session file; the original is kept beside it"),
@@ -96,15 +99,19 @@ def _show(options: argparse.Namespace) -> int:
         out.data([{"n": n, **record} for n, record in enumerate(session.records(), FIRST)])
         return 0
     for n, message in enumerate(session.messages, FIRST):
-        _show_message(n, message)
+        _show_message(n, message, folded=is_tty(sys.stdout) and not options.full)
     return 0
+
+
+FOLDED = 40
+"""Lines of a tool's result that a terminal is shown unless all are asked for."""
 
 
 FIRST = 1
 """The number of the first message, as the shelf counts."""
 
 
-def _show_message(n: int, message: Any) -> None:
+def _show_message(n: int, message: Any, *, folded: bool) -> None:
     from orkas.infra.messages import Image, Text, ToolCall, ToolMessage
 
     who = "tool, failed" if isinstance(message, ToolMessage) and message.is_error else _role(message)
@@ -112,7 +119,11 @@ def _show_message(n: int, message: Any) -> None:
     for block in message.content:
         match block:
             case Text():
-                out.lines(f"    {line}" for line in block.text.rstrip("\n").split("\n"))
+                lines = block.text.rstrip("\n").split("\n")
+                most = FOLDED if folded and isinstance(message, ToolMessage) else len(lines)
+                out.lines(f"    {line}" for line in lines[:most])
+                if len(lines) > most:
+                    out.line(f"    … {len(lines) - most} more lines; --full shows them")
             case ToolCall():
                 from orkas.infra.messages import encode
 
@@ -228,6 +239,8 @@ def _search(options: argparse.Namespace) -> int:
     hits = list(shelf.search(parsing.plain(options.query)))
     if options.json:
         out.data([{"id": hit.session, "n": hit.message, "role": hit.role, "text": hit.text} for hit in hits])
+    elif not hits:
+        out.note(f"no conversation holds {options.query!r}")
     else:
         out.table([(hit.session, f"[{hit.message}]", hit.text) for hit in hits])
     return 0

@@ -118,6 +118,8 @@ def _arguments(text: str) -> dict[str, Any]:
         raise UsageError(
             f"the arguments are no JSON: {error}", hint="""give one object, such as '{"path": "."}'"""
         ) from None
+    except RecursionError:
+        raise UsageError("the arguments are nested too deep", hint="give one flat object") from None
     if not isinstance(value, dict):
         raise UsageError("the arguments must be one JSON object", hint="""such as '{"path": "."}'""")
     return value

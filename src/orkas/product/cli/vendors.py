@@ -14,7 +14,7 @@ class Row(NamedTuple):
     name: str
     dialect: str
     base_url: str
-    """Where it is reached from here; empty: nobody said."""
+    """Where it is reached from here, secrets in it masked; empty: nobody said."""
     local: bool
     """It needs no key."""
     variables: list[str]
@@ -33,6 +33,7 @@ class Row(NamedTuple):
 
 def rows() -> list[Row]:
     """All vendors in the order of the table."""
+    from orkas.infra.redact import redact
     from orkas.providers.vendors import table
 
     found = []
@@ -40,5 +41,5 @@ def rows() -> list[Row]:
         variables = row.key_variables(name)
         url = next((given for u in row.url_variables(name) if (given := os.environ.get(u, "").strip())), row.base_url)
         key = next((v for v in variables if os.environ.get(v, "").strip()), None)
-        found.append(Row(name, row.dialect, url, row.local, variables, key, list(row.prefixes)))
+        found.append(Row(name, row.dialect, redact(url), row.local, variables, key, list(row.prefixes)))
     return found
