@@ -551,3 +551,33 @@ def test_a_full_disk_is_said_and_the_command_goes_on(tmp_path: Path) -> None:
         [sys.executable, "-c", program, str(tmp_path)], env=CHILD_ENV, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a program that its parent died")
+@pytest.mark.parametrize("command", ["sleep 93", "env -i setsid sleep 93 & sleep 93", "trap '' TERM; sleep 93 & sleep 93"])
+def test_a_command_ends_with_us_even_when_we_are_killed(command: str, tmp_path: Path) -> None:
+    arguments = json.dumps({"command": f"echo started > here; {command}"})
+    run = subprocess.Popen(
+        [sys.executable, "-m", "orkas", "tool", "run", "shell", arguments, "--cwd", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 10
+    while not (tmp_path / "here").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    run.kill()
+    run.wait()
+    while _of_folder(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert _of_folder(tmp_path) == []
+
+
+def _of_folder(folder: Path) -> list[str]:
+    """Processes that work in this folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").resolve() == folder.resolve():
+                found.append((process / "cmdline").read_text())
+        except OSError:
+            continue
+    return found

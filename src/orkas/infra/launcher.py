@@ -8,6 +8,8 @@ embedding program to us, and somebody would have to reap them.
 It also keeps our environment out of ``/proc/$PPID``: its own is the clean one of the command. Whoever looks one
 level further up still finds ours, as every process of the same user can.
 
+When whoever started it dies, by SIGKILL too, it ends the command and everything that came of it.
+
 Started by path without site packages; imports only what the interpreter has loaded or built in. ``argv``: number of
 the status pipe, then the command. Writes the process number of the command and, when it has ended, its exit code
 (negative: the signal), each with a newline; ends when no descendant is left.
@@ -18,13 +20,15 @@ from __future__ import annotations
 import os
 import sys
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_SIGKILL, _SIGTERM = 9, 15
 
 
 def main() -> None:
     status = int(sys.argv[1])
     os.set_inheritable(status, False)
-    _adopt_orphans()
+    _arm()
     _undo_coercion()
     command = os.fork()
     if command == 0:
@@ -42,20 +46,50 @@ def main() -> None:
             os.close(status)
 
 
-def _adopt_orphans() -> None:
+def _arm() -> None:
+    """Adopt orphans; be told by SIGTERM when the thread that started us is gone."""
+    import _signal  # type: ignore[import-not-found]  # the part of signal that is built in
+
+    _signal.signal(_SIGTERM, _end_all)
     try:
         import _ctypes  # ctypes itself costs 2 ms more
 
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # None: this program
         _ctypes.call_function(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+        _ctypes.call_function(prctl, (_PR_SET_PDEATHSIG, _SIGTERM, 0, 0, 0))
     except (ImportError, AttributeError, OSError):
         return  # an interpreter without it: groups, sessions and marks still find nearly everybody
 
 
+def _end_all(*_: object) -> None:
+    """Kill our children until there are none: those of a child that died become ours."""
+    own = os.getpid()
+    while children := _read(f"/proc/{own}/task/{own}/children").split():
+        for child in children:
+            try:
+                os.kill(int(child), _SIGKILL)
+            except ProcessLookupError:
+                continue
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    os._exit(0)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - pathlib takes long to load
+            return file.read()
+    except OSError:
+        return b""
+
+
 def _become(argv: list[str]) -> None:
-    import _signal  # type: ignore[import-not-found]  # the part of signal that is built in
+    import _signal
 
     try:
+        _signal.signal(_SIGTERM, _signal.SIG_DFL)
         for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # the interpreter ignores them; a shell must not
             _signal.signal(number, _signal.SIG_DFL)
         os.setsid()
@@ -68,12 +102,8 @@ def _become(argv: list[str]) -> None:
 
 def _undo_coercion() -> None:
     """The interpreter sets LC_CTYPE where the locale is C; the command gets the environment we were started with."""
-    try:
-        with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 - pathlib takes long to load
-            given = file.read()
-    except OSError:
-        return
-    if not any(entry.startswith(b"LC_CTYPE=") for entry in given.split(b"\0")):
+    given = _read("/proc/self/environ")
+    if given and not any(entry.startswith(b"LC_CTYPE=") for entry in given.split(b"\0")):
         os.environ.pop("LC_CTYPE", None)
 
 
