@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background of a script: children would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 """Data with right answers that is kept outside of the project; tests that need it skip where it is not."""
