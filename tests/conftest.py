@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background of a script: children would inherit it
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A script that starts us in the background has these ignored, and our children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGQUIT"):
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 """Data with right answers that is kept outside of the project; tests that need it skip where it is not."""
