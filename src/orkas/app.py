@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -19,11 +19,11 @@ from orkas.harness.runner import MAX_ROUNDS, Setup, Turn
 from orkas.harness.session import Session
 from orkas.harness.tool import FunctionTool, Tool, ToolContext
 from orkas.infra.abort import Abort
-from orkas.infra.errors import UsageError
+from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.events import Done, Event
 from orkas.infra.messages import Image, user_message
 from orkas.infra.threads import in_thread
-from orkas.providers.base import LLMProvider, Request, ThinkingLevel, ToolDef
+from orkas.providers.base import LLMProvider, Request, ThinkingLevel, ToolDef, Warmable
 from orkas.providers.small import select_tools
 
 if TYPE_CHECKING:
@@ -154,6 +154,13 @@ class Agent:
                 if isinstance(event, Done):
                     return event
         raise AssertionError("a turn ends with done")
+
+    async def warm(self) -> None:
+        """Let a model that has to load first do so, and read the prompt, ahead of the first question."""
+        provider: object = self._provider
+        if isinstance(provider, Warmable):
+            with suppress(OrkasError):  # the first question meets the same trouble, and tells it
+                await provider.warm(Turn(self._wired(Abort())).params())
 
     async def request(self) -> Request:
         """The request that the next turn would send for the history as it stands. Nothing is sent or stored.

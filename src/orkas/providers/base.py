@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -27,6 +27,7 @@ __all__ = [
     "TextPart",
     "ThinkingPart",
     "ToolDef",
+    "Warmable",
 ]  # fmt: skip
 
 ThinkingLevel: TypeAlias = Literal["off", "low", "medium", "high"]
@@ -174,6 +175,19 @@ class LLMProvider(Protocol):
 
     async def aclose(self) -> None:
         """Give back connections. The provider may be used again."""
+        ...
+
+
+@runtime_checkable
+class Warmable(Protocol):
+    """A provider whose first answer takes long unless it is made ready."""
+
+    async def warm(self, params: CompletionParams) -> None:
+        """Get ready for requests that begin like this one. May take as long as a request.
+
+        Raises:
+            ProviderError: as a request would.
+        """
         ...
 
 

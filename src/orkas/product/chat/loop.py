@@ -87,6 +87,7 @@ class Chat:
         """Until the user leaves; returns the exit status. ``first``: an input that was typed already."""
         self._loop = asyncio.get_running_loop()
         self._take_signals()
+        warming = asyncio.ensure_future(self.agent.warm())
         try:
             if first:
                 await self._input(first)
@@ -94,6 +95,8 @@ class Chat:
                 await self._once()
         finally:
             self._give_signals_back()
+            warming.cancel()
+            await asyncio.wait({warming})
             await self.agent.aclose()
             self.agent.session.close()
             self._tell_way_back()
