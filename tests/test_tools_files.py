@@ -347,7 +347,7 @@ def test_a_sparse_file_of_5_gb_is_read_in_bounded_memory(tmp_path: Path) -> None
         file.write(b"hello\n" * 20_000)
         file.truncate(5 * 1024**3)
     program = (
-        "import asyncio, sys\n"
+        "import asyncio, resource, sys\n"
         "from pathlib import Path\n"
         "from orkas.tools import builtins\n"
         "from orkas.harness.tool import ToolContext\n"
@@ -663,7 +663,7 @@ async def test_many_places_are_named_to_ten(bench: Bench, cwd: Path) -> None:
 def test_millions_of_places_are_replaced_in_bounded_memory(tmp_path: Path, line: str) -> None:
     (tmp_path / "a").write_bytes((line * (20_000_000 // len(line))).encode())
     program = (
-        "import asyncio, resource, sys\n"
+        "import asyncio, sys\n"
         "from pathlib import Path\n"
         "from orkas.harness.tool import ToolContext\n"
         "from orkas.infra.errors import ToolFailed\n"
