@@ -264,7 +264,8 @@ class Turn(msgspec.Struct, eq=False):
     def _ending(self, calls: list[ToolCall]) -> tuple[str, StopReason] | None:
         """Why the turn must end although the model would go on: what to say, and the stop reason."""
         if self.rounds >= self.setup.max_rounds:
-            return f"Stopped after {self.rounds} rounds, the limit for one turn. Say “continue” to go on.", "max_rounds"
+            rounds = f"{self.rounds} rounds" if self.rounds > 1 else "one round"
+            return f"Stopped after {rounds}, the limit for one turn. Say “continue” to go on.", "max_rounds"
         usable = any(c.arguments is not None and c.name in self.setup.tools for c in calls)
         self._unusable = 0 if usable or not calls else self._unusable + 1
         if self._unusable >= MAX_UNUSABLE:
