@@ -9,6 +9,10 @@ import sys
 from environment import ROOT, environment
 
 
+LEAST = 75
+"""Per cent of lines and branches. What runs in processes of its own (the command, the chat) is tested but not counted."""
+
+
 def main() -> int:
     programs = environment(".venv-dev", "dev", editable=True)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
@@ -19,7 +23,7 @@ def main() -> int:
         ["lint-imports"],
         ["coverage", "run", "-m", "pytest", *sys.argv[1:]],
         ["coverage", "combine", "--quiet"],
-        ["coverage", "report", "--fail-under=80"],
+        ["coverage", "report", f"--fail-under={0 if sys.argv[1:] else LEAST}"],
     ]
     for check in checks:
         print("$", " ".join(check), flush=True)
