@@ -8,9 +8,8 @@ import sys
 
 from environment import ROOT, environment
 
-
 LEAST = 75
-"""Per cent of lines and branches. What runs in processes of its own (the command, the chat) is tested but not counted."""
+"""Per cent of lines and branches. What runs in a process of its own (the command, the chat) is tested, not counted."""
 
 
 def main() -> int:
