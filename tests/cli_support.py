@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import pytest
-
 Environ = dict[str, str]
 DEMO = ("--model", "demo/offline")
 
@@ -146,16 +144,4 @@ def serving(*scripts: int | list[Any]) -> Iterator[Model]:
             thread.join()
 
 
-def _custom_vendor() -> bool:
-    from orkas.infra.errors import OrkasError
-    from orkas.providers.registry import resolve
-
-    try:
-        resolve("custom/x", base_url="http://127.0.0.1:9/v1")
-    except OrkasError:
-        return False
-    return True
-
-
-needs_custom = pytest.mark.skipif(not _custom_vendor(), reason="the registry does not know the vendor `custom`")
 CUSTOM = ("--model", "custom/x")

@@ -18,23 +18,6 @@ from orkas.product.cli import COMMANDS
 HOME = "ORKAS_HOME"
 
 
-def needs(module: str, name: str = "") -> Any:
-    """A mark: skip where another part is not there yet."""
-    from importlib import import_module
-
-    try:
-        there = not name or hasattr(import_module(module), name)
-        import_module(module)
-    except ImportError:
-        there = False
-    return pytest.mark.skipif(not there, reason=f"{module}{name and '.' + name} is not there")
-
-
-needs_shelf = needs("orkas.harness.shelf")
-needs_store = needs("orkas.harness.store")
-needs_vendors = needs("orkas.providers.vendors")
-
-
 # Help
 
 
@@ -94,12 +77,10 @@ def test_show_numbers_the_messages(trip: str) -> None:
     assert [r["role"] for r in records][:3] == ["user", "assistant", "tool"]
 
 
-@needs_store
 def test_a_session_that_does_not_exist(trip: str) -> None:
     orkas("session", "show", "nobody").refused(1, "nobody")
 
 
-@needs_shelf
 def test_the_life_of_a_session(trip: str, tmp_path: Path) -> None:
     (listed,) = orkas("session", "list", "--json").json
     assert listed["id"] == trip and trip in orkas("session", "list").out
@@ -121,7 +102,6 @@ def test_the_life_of_a_session(trip: str, tmp_path: Path) -> None:
     orkas("session", "show", fork).refused(1)
 
 
-@needs_shelf
 def test_check_tells_and_never_writes(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     good = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
@@ -134,13 +114,11 @@ def test_check_tells_and_never_writes(tmp_path: Path) -> None:
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["s.jsonl"]
 
 
-@needs_shelf
 def test_a_file_that_is_not_there() -> None:
     for name in ("check", "repair", "import"):
         orkas("session", name, "/no/such.jsonl").refused(1, "/no/such.jsonl")
 
 
-@needs_store
 def test_a_locked_session_is_a_failure(trip: str) -> None:
     from orkas.harness.session import Session
 
@@ -151,7 +129,6 @@ def test_a_locked_session_is_a_failure(trip: str) -> None:
 # The request
 
 
-@needs_store
 def test_the_request_of_the_next_turn_is_shown_and_nothing_is_written(trip: str) -> None:
     path = Path(os.environ[HOME], "sessions", "trip.jsonl")
     before = path.read_bytes()
@@ -164,7 +141,6 @@ def test_the_request_of_the_next_turn_is_shown_and_nothing_is_written(trip: str)
 
 
 def test_the_request_has_its_secrets_masked() -> None:
-    pytest.importorskip("orkas.providers.anthropic", reason="the dialect is not there")
     secret = "sk-ant-api03-of-nobody-at-all"
     env = environ(ANTHROPIC_API_KEY=secret)
     ran = orkas("request", "--model", "anthropic/claude-sonnet-4-5", "--json", env=env)
@@ -214,7 +190,6 @@ def test_policy_check_prints_a_verdict_and_runs_nothing(tmp_path: Path) -> None:
     assert orkas("policy", "check", "sudo ls").out.startswith("deny: ")
 
 
-@needs("orkas.harness.commands.parser")
 def test_a_tool_refused_by_policy_is_status_4() -> None:
     ran = orkas("tool", "run", "shell", '{"command": "sudo id"}')
     assert ran.status == 4 and "Refused" in ran.out
@@ -287,7 +262,6 @@ def test_an_unknown_key_is_a_warning() -> None:
 # Vendors, keys, health
 
 
-@needs_vendors
 def test_keys_are_found_and_never_shown() -> None:
     env = environ(ANTHROPIC_API_KEY="sk-ant-of-nobody-123")
     ran = orkas("auth", "status", "--json", env=env)
@@ -327,9 +301,7 @@ def test_the_doctor_says_what_is_and_what_is_not_yet() -> None:
     assert not list(Path(os.environ[HOME]).iterdir())  # it changes nothing
 
 
-@needs_vendors
 def test_a_well_installation_is_status_0_and_a_broken_home_is_not(tmp_path: Path) -> None:
-    pytest.importorskip("orkas.product.local_model", reason="the local model is not there")
     assert orkas("doctor").status == 0
     (tmp_path / "home").write_text("")
     ran = orkas("doctor", env=environ(ORKAS_HOME=str(tmp_path / "home")))

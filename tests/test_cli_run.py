@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cli_support import CUSTOM, DEMO, command, environ, needs_custom, orkas, serving, start
+from cli_support import CUSTOM, DEMO, command, environ, orkas, serving, start
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -66,7 +66,6 @@ def test_json_is_one_event_a_line_numbered_and_ended_by_one_done() -> None:
     ],
     ids=str,
 )
-@needs_custom
 def test_no_locale_breaks_a_run(locale: dict[str, str], tmp_path: Path) -> None:
     text = "naïve ✓ 🎉 漢字"
     with serving([text]) as model:
@@ -84,7 +83,6 @@ def test_no_locale_breaks_a_run(locale: dict[str, str], tmp_path: Path) -> None:
         assert request["messages"][-1]["content"] in ("grüße 漢", [{"type": "text", "text": "grüße 漢"}])
 
 
-@needs_custom
 def test_control_codes_of_a_model_are_inert_and_json_has_them_exactly() -> None:
     text = "a\x1b[2Jb\x1b]52;c;aGk=\x07c\x9bd\te\x7f\n"
     with serving([text]) as model:
@@ -172,7 +170,6 @@ def test_a_named_session_goes_on() -> None:
 
 
 def test_continue_takes_the_last_conversation() -> None:
-    pytest.importorskip("orkas.harness.shelf", reason="the shelf of sessions is not there")
     orkas("run", "first", "--continue", *DEMO).refused(2, "continue")
     orkas("run", "first", "--session", "trip", *DEMO)
     done = orkas("run", "second", "--continue", "--json", *DEMO).events[-1]
@@ -237,7 +234,6 @@ def test_an_image_is_read_before_anything_is_sent(tmp_path: Path) -> None:
     assert [b["type"] for b in first["content"]] == ["image", "text"]
 
 
-@needs_custom
 @pytest.mark.parametrize(
     ("answer", "status", "kind"), [(401, 3, "auth"), (400, 1, "invalid_request"), (404, 1, "not_found")]
 )
@@ -264,7 +260,6 @@ def until(process: subprocess.Popen[bytes], what: bytes) -> bytes:
     return seen
 
 
-@needs_custom
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(
     ("script", "sign"),
@@ -287,7 +282,6 @@ def test_a_signal_ends_the_turn_within_a_second_and_whole(number: int, script: l
     assert subprocess.run(["pgrep", "-f", "sleep 61[.]5"], capture_output=True).stdout == b""
 
 
-@needs_custom
 def test_a_nohup_run_survives_the_hang_up() -> None:
     with serving(["one ", 1.5, "two"]) as model:
         run = start(
@@ -358,7 +352,6 @@ sys.exit(drive(work()))
 # The reader leaves
 
 
-@needs_custom
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_a_reader_that_leaves_ends_the_run_quietly_and_whole(words: tuple[str, ...]) -> None:
     script = [*(piece for n in range(40) for piece in (f"line {n}\n" + "x" * 4000 + "\n", 0.05))]
@@ -413,7 +406,6 @@ def on_terminal(*words: str, env: dict[str, str], typed: bytes = b"") -> tuple[i
     return process.wait(30), seen.decode().replace("\r\n", "\n")
 
 
-@needs_custom
 def test_a_terminal_gets_control_codes_as_text_and_the_session_named() -> None:
     with serving([("shell", {"command": "echo '\x1b[2J'"})], ["over\rwrite \u202eevil\x1b[A"]) as model:
         status, screen = on_terminal(
