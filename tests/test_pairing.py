@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orkas.harness.pairing import cut_points, interrupted, is_clean_cut, is_paired, repair
+from orkas.harness.pairing import cut_points, fresh_id, interrupted, is_clean_cut, is_paired, repair
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
@@ -184,20 +183,30 @@ def test_the_first_holder_of_an_id_keeps_it():
     assert done.renamed == 2
 
 
-def test_an_id_used_in_every_round_costs_linear_time():
-    def seconds(rounds: int) -> float:
-        history = [m for _ in range(rounds) for m in (says("", call("tool:0")), tool_result("tool:0", "r"))]
-        start = time.process_time()
-        repaired = repair(history)
-        spent = time.process_time() - start
-        assert [c.id for m in repaired.messages for c in calls_of(m)] == [
-            "tool:0", *(f"tool:0_{n}" for n in range(2, rounds + 1))
-        ]  # fmt: skip
-        assert not repair(repaired.messages).changed
-        return spent
+class Counted(set):
+    """A set that counts how often it is asked."""
 
-    seconds(100)
-    assert seconds(20_000) < 10 * min(seconds(5_000) for _ in range(3)), "four times the rounds, four times the time"
+    asked = 0
+
+    def __contains__(self, item: object) -> bool:
+        self.asked += 1
+        return super().__contains__(item)
+
+
+def test_an_id_used_in_every_round_costs_the_same_each_time():
+    taken, numbers = Counted({"tool:0"}), {}
+    for n in range(2, 2_000):
+        assert fresh_id("tool:0", taken, n, numbers) == f"tool:0_{n}"
+        taken.add(f"tool:0_{n}")
+    assert taken.asked < 2 * 2_000
+
+
+def test_an_id_used_in_every_round_is_told_apart_in_every_round():
+    history = [m for _ in range(5_000) for m in (says("", call("tool:0")), tool_result("tool:0", "r"))]
+    repaired = repair(history)
+    ids = [c.id for m in repaired.messages for c in calls_of(m)]
+    assert ids == ["tool:0", *(f"tool:0_{n}" for n in range(2, 5_001))]
+    assert not repair(repaired.messages).changed
 
 
 def test_a_number_that_somebody_holds_is_passed_over():

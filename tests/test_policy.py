@@ -866,9 +866,9 @@ def test_monsters_are_judged_quickly() -> None:
         "perl -pe 's/" + "a\\\\" * 3_000 + "'", "[[ " + "'[$(x)' " * 2_000 + "]]",
     ]  # fmt: skip
     for monster in monsters:
-        began = time.perf_counter()
+        began = time.process_time()
         assert check_command(monster + "\nsudo id").verdict != "allow"
-        assert time.perf_counter() - began < 2, monster[:20]
+        assert time.process_time() - began < 2, monster[:20]
 
 
 def test_braces() -> None:

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -330,17 +329,12 @@ def test_repeated_and_empty_call_ids_get_their_own_and_results_may_name_either()
     assert again.loaded.renamed == 0, "the ids were not made stable at the time of receipt"
 
 
-def test_an_id_used_in_every_round_costs_linear_time():
-    def seconds(rounds: int) -> float:
-        session = Session()
-        start = time.process_time()
-        for _ in range(rounds):
-            session.append(asks("tool:0"))
-            session.append(tool_result("tool:0", "r"))
-        assert calls_of(session.messages[-2])[0].id == f"tool:0_{rounds}"
-        return time.process_time() - start
-
-    assert seconds(8_000) < 12 * min(seconds(1_600) for _ in range(2)), "five times the rounds, five times the time"
+def test_an_id_used_in_every_round_is_told_apart_in_every_round():
+    session = Session()
+    for n in range(1, 1_000):
+        session.append(asks("tool:0"))
+        session.append(tool_result("tool:0", "r"))
+        assert calls_of(session.messages[-2])[0].id == ("tool:0" if n == 1 else f"tool:0_{n}")
 
 
 def test_a_refused_append_gives_its_numbers_back():
@@ -512,16 +506,11 @@ def test_a_record_broken_at_many_line_breaks_is_recovered(home: Path):
     assert session.loaded.damaged == [2, 3, 4, 5, 6]
 
 
-def test_a_stretch_of_bad_lines_costs_linear_time(home: Path):
+@pytest.mark.timeout(60)  # a second; joining each bad line with all that follow would take hours
+def test_a_long_stretch_of_bad_lines_is_read_past(home: Path):
     bad = b'{"role":"user","content":[{"type":"text","text":"x\n'
-
-    def seconds(count: int) -> float:
-        place(home, "s", bad * count + encode(user_message("end")) + b"\n")
-        start = time.process_time()
-        assert texts(Session.read("s").messages) == ["end"]
-        return time.process_time() - start
-
-    assert seconds(20_000) < 12 * seconds(4_000), "five times the lines, five times the time"
+    place(home, "s", bad * 100_000 + encode(user_message("end")) + b"\n")
+    assert texts(Session.read("s").messages) == ["end"]
 
 
 def test_calls_without_an_id_are_read(home: Path):

@@ -121,7 +121,7 @@ def test_large_sessions_are_listed_from_their_ends_alone(home: Path):
         file.write(b"\n" + encode(AssistantMessage([Text(text="end")], "v/last", ts="2026-05-01T00:00:00Z")) + b"\n")
     start = time.perf_counter()
     (info,) = shelf.list_sessions()
-    assert time.perf_counter() - start < 0.1
+    assert time.perf_counter() - start < 0.5
     assert (info.title, info.model, info.updated) == ("Plan a trip", "v/last", "2026-05-01T00:00:00Z")
 
 
