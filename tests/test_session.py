@@ -878,7 +878,7 @@ async def test_a_rewrite_replaces_history_and_keeps_what_it_left_out(home: Path)
     with Session.open("s") as session:
         session.append(*(user_message(str(n)) for n in range(10)))
         live = session.messages
-        await session.recommit([user_message("summary"), *session.messages[8:]])
+        session.rewrite([user_message("summary"), *session.messages[8:]])
         assert session.messages is live
         await session.commit(user_message("10"))
     assert texts(Session.read("s").messages) == ["summary", "8", "9", "10"]

@@ -207,10 +207,6 @@ class Session:
         if self._store is not None:
             self._store.check_version()
 
-    async def recommit(self, messages: Sequence[Message]) -> None:
-        """``rewrite`` in a thread."""
-        await _in_thread(lambda: self.rewrite(messages))
-
     def records(self) -> list[dict[str, Any]]:
         """The history in the form of the session file, the header left out."""
         return [to_record(m) for m in self.messages]

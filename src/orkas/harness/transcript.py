@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 from orkas.infra.errors import StorageError
 from orkas.infra.messages import AssistantMessage, Block, Image, Message, Text, Thinking, ToolCall, ToolMessage, encode
+from orkas.infra.terminal import inert
 
-__all__ = ["inert", "to_html", "to_markdown"]
+__all__ = ["to_html", "to_markdown"]
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
@@ -23,11 +23,6 @@ _STYLE = (
     "pre.code{font:13px/1.45 ui-monospace,monospace;background:#8882;padding:.5rem}"
     "img{max-width:100%}h2{font-size:.9rem;margin:.3rem 0;color:#666}"
 )
-
-
-def inert(text: str) -> str:
-    """The text with everything that would steer a terminal or reverse the line made visible; tab and LF stay."""
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
 def to_markdown(title: str, messages: Sequence[Message]) -> str:

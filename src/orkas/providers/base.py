@@ -28,6 +28,7 @@ __all__ = [
     "ThinkingPart",
     "ToolDef",
     "Warmable",
+    "drained",
 ]  # fmt: skip
 
 ThinkingLevel: TypeAlias = Literal["off", "low", "medium", "high"]
@@ -176,6 +177,14 @@ class LLMProvider(Protocol):
     async def aclose(self) -> None:
         """Give back connections. The provider may be used again."""
         ...
+
+
+async def drained(opening: AbstractAsyncContextManager[Completion]) -> AssistantMessage:
+    """A reply read to its end: what ``complete`` makes of ``stream``."""
+    async with opening as completion:
+        async for _ in completion:
+            pass
+        return completion.message
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ from orkas.infra.messages import (
     text_of,
     to_record,
 )  # fmt: skip
-from orkas.providers.base import AuthStatus, Completion, CompletionParams, ModelInfo, Part, Request, TextPart
+from orkas.providers.base import AuthStatus, Completion, CompletionParams, ModelInfo, Part, Request, TextPart, drained
 from orkas.providers.demo_rules import HELP, UNKNOWN, Want, conclude, understand
 
 __all__ = ["INTRODUCTION", "DemoProvider"]
@@ -56,10 +56,7 @@ class DemoProvider:
         yield _Reply(*_decide(params), f"{self.id}/{params.model}")
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
-        async with self.stream(params) as completion:
-            async for _ in completion:
-                pass
-            return completion.message
+        return await drained(self.stream(params))
 
     async def validate_auth(self) -> AuthStatus:
         return AuthStatus(True, "the offline demo needs no key")

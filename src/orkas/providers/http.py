@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.messages import AssistantMessage, calls_of
 from orkas.infra.net import Answer, Http
-from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request
+from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request, drained
 from orkas.providers.catalog import model_info
 from orkas.providers.transform import wire_name
 from orkas.providers.vendors import Vendor
@@ -60,10 +60,7 @@ class HttpProvider:
             yield _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"), _renamed(params))
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
-        async with self.stream(params) as reply:
-            async for _ in reply:
-                pass
-            return reply.message
+        return await drained(self.stream(params))
 
     async def validate_auth(self) -> AuthStatus:
         """Ask for the list of models: the cheapest request that needs the key."""

@@ -36,6 +36,7 @@ from orkas.providers.base import (
     Request,
     TextPart,
     ThinkingPart,
+    drained,
 )  # fmt: skip
 
 __all__ = ["Reply", "ScriptedProvider", "call"]
@@ -94,10 +95,7 @@ class ScriptedProvider:
         yield _Spoken(reply, f"{self.id}/{params.model}")
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
-        async with self.stream(params) as completion:
-            async for _ in completion:
-                pass
-            return completion.message
+        return await drained(self.stream(params))
 
     async def validate_auth(self) -> AuthStatus:
         return AuthStatus(True, "scripted")
