@@ -120,7 +120,7 @@ def test_a_file_that_is_not_there() -> None:
 
 
 def test_a_locked_session_is_a_failure(trip: str) -> None:
-    from orkas.harness.session import Session
+    from orkas.harness.sessions.session import Session
 
     with Session.open(trip):
         orkas("run", "x", "--session", trip, *DEMO).refused(1, trip)

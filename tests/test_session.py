@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orkas.harness.pairing import is_paired
-from orkas.harness.session import Session, valid_id
-from orkas.harness.shelf import check, delete, export, fork, repair
-from orkas.harness.store import LINE_CAP, SPILL_CAP
+from orkas.harness.sessions.session import Session, valid_id
+from orkas.harness.sessions.shelf import check, delete, export, fork, repair
+from orkas.harness.sessions.store import LINE_CAP, SPILL_CAP
 from orkas.infra.errors import (
     SessionLocked,
     SessionMissing,
@@ -159,7 +159,7 @@ def test_every_prefix_of_a_good_file_loads_and_takes_appends(home: Path):
 
 HUGE = """
 import json, os, resource, sys, time
-from orkas.harness.session import Session
+from orkas.harness.sessions.session import Session
 from orkas.infra.messages import user_message
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start = time.perf_counter()

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from orkas.harness import shelf
 from orkas.harness.pairing import is_paired
-from orkas.harness.session import Session
+from orkas.harness.sessions import shelf
+from orkas.harness.sessions.session import Session
 from orkas.infra.errors import SessionLocked, SessionMissing, StorageError, UsageError
 from orkas.infra.messages import (
     AssistantMessage,

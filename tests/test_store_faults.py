@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from orkas.harness.pairing import is_paired
-from orkas.harness.session import Session
+from orkas.harness.sessions.session import Session
 from orkas.infra import files
 from orkas.infra.errors import SessionLocked, StorageError
 from orkas.infra.messages import (
@@ -332,7 +332,7 @@ def test_a_read_only_folder_is_told(home: Path):
 
 LIMITED = """
 import resource, signal
-from orkas.harness.session import Session
+from orkas.harness.sessions.session import Session
 from orkas.infra.errors import StorageError
 from orkas.infra.messages import user_message
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -687,7 +687,7 @@ def _at(home: Path) -> bool:
 
 APPENDER = """
 import sys
-from orkas.harness.session import Session
+from orkas.harness.sessions.session import Session
 from orkas.infra.messages import AssistantMessage, Text, ToolCall, tool_result, user_message
 session = Session.open("killed")
 n = int(sys.argv[1])
@@ -704,7 +704,7 @@ while True:
 
 HOLDER = """
 import sys
-from orkas.harness.session import Session
+from orkas.harness.sessions.session import Session
 from orkas.infra.messages import user_message
 session = Session.open("held")
 session.append(user_message("mine"))

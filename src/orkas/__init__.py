@@ -13,7 +13,7 @@ from orkas._version import __version__
 
 if TYPE_CHECKING:
     from orkas.app import Agent, builtins
-    from orkas.harness.session import Session
+    from orkas.harness.sessions.session import Session
     from orkas.harness.tool import Tool, ToolContext, ToolResult, tool
     from orkas.infra.errors import OrkasError
     from orkas.infra.events import Event
@@ -25,7 +25,7 @@ __all__ = [
 _HOMES = {
     "Agent": "orkas.app",
     "builtins": "orkas.app",
-    "Session": "orkas.harness.session",
+    "Session": "orkas.harness.sessions.session",
     "Tool": "orkas.harness.tool",
     "ToolContext": "orkas.harness.tool",
     "ToolResult": "orkas.harness.tool",

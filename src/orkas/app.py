@@ -13,11 +13,17 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
+from orkas.harness.context.budget import COMPACT_AT, Meter
+from orkas.harness.context.compaction import Compactor
 from orkas.harness.policy import Policy
 from orkas.harness.prompt import system_prompt
-from orkas.harness.runner import MAX_ROUNDS, Setup, Turn
-from orkas.harness.session import Session
+from orkas.harness.retry import MAX_RETRIES
+from orkas.harness.runner import Runner
+from orkas.harness.sessions.inbox import Inbox
+from orkas.harness.sessions.session import Session
+from orkas.harness.statistics import Recorder
 from orkas.harness.tool import FunctionTool, Tool, ToolContext
+from orkas.harness.turn import MAX_ROUNDS, Setup, Turn
 from orkas.infra.abort import Abort
 from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.events import Done, Event
@@ -82,10 +88,17 @@ class Agent:
         approve: Approve = "all",
         thinking: ThinkingLevel | None = None,
         max_rounds: int = MAX_ROUNDS,
+        max_retries: int = MAX_RETRIES,
+        context_window: int | None = None,
         max_output: int | None = None,
+        compact_at: float = COMPACT_AT,
     ) -> None:
         if max_rounds < 1:
             raise UsageError("max_rounds must be at least 1")
+        if max_retries < 0:
+            raise UsageError("max_retries must be 0 or more")
+        if not 0 < compact_at <= 1:
+            raise UsageError("compact_at must be above 0 and at most 1: a share of the usable window")
         self.session = session if session is not None else Session()
         self.cwd = _folder(cwd)
         self._tools = _by_name(tools)
@@ -93,6 +106,11 @@ class Agent:
         self._policy = Policy(approve)
         self._thinking: ThinkingLevel | None = thinking
         self._max_rounds = max_rounds
+        self._max_retries = max_retries
+        self._meter = Meter(window=context_window, compact_at=compact_at)
+        self._compactor = Compactor()
+        self._inbox = Inbox()
+        self._recorder = Recorder()
         self._max_output = max_output
         self._base_url, self._api_key = base_url, api_key
         self._provider: LLMProvider | None = None
@@ -141,7 +159,7 @@ class Agent:
         message = user_message(prompt, _loaded(images))
         abort = await self._begin(myself[0])
         try:
-            async with aclosing(Turn(await self._setup(abort)).run(message)) as events:
+            async with aclosing(Runner(Turn(await self._setup(abort))).run(message)) as events:
                 async for event in events:
                     yield event
         finally:
@@ -240,10 +258,15 @@ class Agent:
             offered=select_tools(offered) if small else offered,
             policy=self._policy,
             context=ToolContext(self.cwd, abort, files=self.session.files),
+            meter=self._meter,
+            compactor=self._compactor,
+            inbox=self._inbox,
+            recorder=self._recorder,
             system=system_prompt(self.cwd, self._tools, extra=self._system, small=small),
             thinking=self._thinking,
             max_output=self._max_output,
             max_rounds=self._max_rounds,
+            max_retries=self._max_retries,
         )
 
 

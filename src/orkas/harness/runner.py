@@ -10,17 +10,19 @@ One async generator; ``run`` and ``run_sync`` drain it, there is no second path.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from orkas.harness import pairing
+from orkas.harness.exchange import Exchange
 from orkas.harness.execute import execute
-from orkas.harness.policy import Policy
-from orkas.harness.session import Session
-from orkas.harness.tool import Tool, ToolContext, ToolResult
+from orkas.harness.governor import Governor
+from orkas.harness.sessions.session import Session
+from orkas.harness.tool import ToolResult
+from orkas.harness.turn import Turn
 from orkas.infra.abort import Aborted
 from orkas.infra.errors import OrkasError, ProviderError, StorageError
 from orkas.infra.events import (
@@ -30,20 +32,17 @@ from orkas.infra.events import (
     Event,
     Outcome,
     TextDelta,
-    ThinkingDelta,
-    ToolCount,
     ToolEnd,
     ToolProgress,
     ToolStart,
+    UserInput,
 )  # fmt: skip
 from orkas.infra.messages import (
-    AssistantMessage,
     Image,
     StopReason,
     Text,
     ToolCall,
     ToolMessage,
-    Usage,
     UserMessage,
     calls_of,
     new_id,
@@ -51,250 +50,230 @@ from orkas.infra.messages import (
     text_of,
     tool_result,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, LLMProvider, Part, TextPart, ThinkingLevel, ToolDef
-from orkas.providers.small import REPEATED
 
-__all__ = ["MAX_ROUNDS", "Setup", "Turn"]
+__all__ = ["Runner"]
 
 _log = logging.getLogger("orkas.runner")
-_canonical = msgspec.json.Encoder(order="sorted").encode
-
-MAX_ROUNDS = 100
-"""Model calls a turn may make by default."""
-MAX_UNUSABLE = 3
-"""Rounds in a row in which no call could be run at all before the turn is ended."""
 
 STOPPED = "Interrupted: the user stopped the run while this tool was running. Check what it did before repeating."
 NOT_STARTED = "Interrupted: the run was stopped before this tool was started. It did nothing."
 
 
-class Setup(msgspec.Struct, eq=False):
-    """What a turn stands on, wired by the agent."""
+class Runner:
+    """Runs one turn."""
 
-    provider: LLMProvider
-    model: str
-    """The model id without the vendor."""
-    session: Session
-    tools: Mapping[str, Tool]
-    """All that can be called, by name."""
-    offered: Sequence[ToolDef]
-    """What the model is told of them."""
-    policy: Policy
-    context: ToolContext
-    system: str = ""
-    thinking: ThinkingLevel | None = None
-    max_output: int | None = None
-    max_rounds: int = MAX_ROUNDS
-
-    @property
-    def full_model(self) -> str:
-        return f"{self.provider.id}/{self.model}"
-
-
-class Turn(msgspec.Struct, eq=False):
-    """One request of the user and everything that follows from it. Used once."""
-
-    setup: Setup
-    seq: int = 0
-    rounds: int = 0
-    text: str = ""
-    stop_reason: str = ""
-    usage: Usage = msgspec.field(default_factory=Usage)
-    tools: dict[str, ToolCount] = msgspec.field(default_factory=dict)
-    running: str | None = None
-    """Id of the call that runs now."""
-    _paired: pairing.Check = msgspec.field(default_factory=pairing.Check)
-    _unusable: int = 0
-    _called: set[bytes] = msgspec.field(default_factory=set)
-    _answer_now: bool = False
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self._session = turn.setup.session
+        self._abort = turn.setup.context.abort
+        self._governor = Governor(turn.setup.tools, small=turn.setup.provider.info(turn.setup.model).small)
+        self._nudge = ""
+        self._running: str | None = None  # id of the call that runs now
 
     async def run(self, message: UserMessage) -> AsyncGenerator[Event, None]:
         """Tell the turn, event by event, to its ``Done``."""
+        turn = self.turn
         outcome: Outcome = "completed"
         error: ErrorInfo | None = None
         try:
             try:
-                await self.setup.session.commit(message)
-                async with aclosing(self._loop()) as events:
+                async with aclosing(self._loop(message)) as events:
                     async for event in events:
                         yield event
             except Aborted:
-                outcome, self.stop_reason = "aborted", "aborted"
+                outcome, turn.stop_reason = "aborted", "aborted"
                 async for event in self._close_calls():
                     yield event
             except (OrkasError, OSError) as problem:
-                outcome, self.stop_reason, error = "failed", "error", _info(problem)
+                outcome, turn.stop_reason, error = "failed", "error", _info(problem)
                 _log.error("turn failed: %s", problem)
             except Exception as problem:  # noqa: BLE001 - a fault of ours ends the turn as an event, not as a caller left hanging
-                outcome, self.stop_reason = "failed", "error"
+                outcome, turn.stop_reason = "failed", "error"
                 error = ErrorInfo("internal", f"{type(problem).__name__}: {problem}")
                 _log.exception("internal fault")
         finally:
             self._leave_paired()
         yield Done(
-            self.seq, outcome, self.text, self.stop_reason, self.setup.full_model, self.setup.session.id, self.rounds,
-            self.usage, self.tools, error,
+            turn.next_seq(), outcome, turn.text, turn.stop_reason, turn.setup.full_model, self._session.id, turn.rounds,
+            turn.usage, turn.tools, error,
         )  # fmt: skip
 
-    async def _loop(self) -> AsyncGenerator[Event, None]:
-        while True:
-            self.rounds += 1
-            async with aclosing(self._ask()) as deltas:
-                async for event in deltas:
-                    yield event
-            reply = self.setup.session.messages[-1]
-            calls = calls_of(reply)
-            async with aclosing(self._act(calls)) as events:
+    async def _loop(self, message: UserMessage) -> AsyncGenerator[Event, None]:
+        """Round after round until the model has answered and nobody has anything to add."""
+        async with aclosing(self._take(self.turn.setup.inbox.waiting())) as events:
+            async for event in events:  # what was sent to a turn that ended too soon goes first
+                yield event
+        await self._session.commit(message)
+        going_on = True
+        while going_on:
+            async with aclosing(self._round()) as events:
                 async for event in events:
                     yield event
-            if not calls and self.stop_reason != "pause":
+            going_on = self.turn.stop_reason in ("tool_use", "pause")
+            taken = self.turn.setup.inbox.steered() or ([] if going_on else self.turn.setup.inbox.queued())
+            if self.turn.stop_reason in ("loop", "max_rounds", "max_cost"):
                 return
-            if ending := self._ending(calls):
-                async for event in self._say(*ending):
+            async with aclosing(self._take(taken)) as events:
+                async for event in events:
                     yield event
-                return
+            going_on = going_on or bool(taken)
+
+    async def _round(self) -> AsyncGenerator[Event, None]:
+        """One reply of the model and the calls in it."""
+        self.turn.rounds += 1
+        async with aclosing(self._ask()) as events:
+            async for event in events:
+                yield event
+        reply = self._session.messages[-1]
+        calls = calls_of(reply)
+        before = len(self._session.messages)
+        async with aclosing(self._act(calls)) as events:
+            async for event in events:
+                yield event
+        if not calls:
+            return
+        self.turn.stop_reason = "tool_use"
+        results = [m for m in self._session.messages[before:] if type(m) is ToolMessage]
+        async with aclosing(self._govern(calls, results)) as events:
+            async for event in events:
+                yield event
+
+    async def _take(self, messages: list[UserMessage]) -> AsyncGenerator[Event, None]:
+        """Put what the user sent into the conversation, exactly once, then tell."""
+        if not messages:
+            return
+        await self._session.commit(*messages)
+        self.turn.setup.inbox.taken(messages)
+        self._governor.spoken()
+        for message in messages:
+            yield UserInput(self.turn.next_seq(), message.id, text_of(message))
 
     async def _ask(self) -> AsyncGenerator[Event, None]:
-        """One model call: its deltas. The message is in the session, durable, when this ends."""
-        setup, abort = self.setup, self.setup.context.abort
-        heard: list[list[Part]] = []
-        reply: AssistantMessage | None = None
+        """One reply, with room made for it where needed. It is in the session, durable, when this ends."""
+        compactor = self.turn.setup.compactor
+        if compactor.due(self.turn):
+            async with aclosing(compactor.run(self.turn)) as events:
+                async for event in events:
+                    yield event
         try:
-            async with AsyncExitStack() as stack:
-                with abort.guard():
-                    completion = await stack.enter_async_context(setup.provider.stream(self.params()))
-                batches = completion.__aiter__()
-                while True:
-                    try:
-                        with abort.guard():
-                            batch = await anext(batches)
-                    except StopAsyncIteration:
-                        break
-                    heard.append(batch)
-                    for part in batch:
-                        seq = self.seq
-                        self.seq = seq + 1
-                        yield TextDelta(seq, part.text) if type(part) is TextPart else ThinkingDelta(seq, part.text)
-                reply = completion.message
+            async with aclosing(self._exchange()) as events:
+                async for event in events:
+                    yield event
+        except ProviderError as error:
+            if error.class_ != "context_overflow":
+                raise
+            self.turn.setup.meter.refused(self.turn.setup.full_model, error)
+            async with aclosing(compactor.run(self.turn, overflowed=True)) as events:
+                async for event in events:
+                    yield event
+            async with aclosing(self._exchange()) as events:
+                async for event in events:
+                    yield event
+
+    async def _exchange(self) -> AsyncGenerator[Event, None]:
+        turn = self.turn
+        params = turn.params(self._nudge, answer_only=self._governor.answer_only)
+        exchange = Exchange(turn, params)
+        try:
+            async with aclosing(exchange.events()) as events:
+                async for event in events:
+                    yield event
         finally:
-            if reply is None:
-                self._keep_partial(heard)
-        self.text, self.stop_reason = text_of(reply), reply.stop_reason
-        if reply.usage is not None:
-            self.usage = self.usage.plus(reply.usage)
-        await setup.session.commit(reply)
-        _raise_for(reply)
+            if exchange.reply is None:
+                self._keep_partial(exchange.partial)
+        reply = exchange.reply
+        assert reply is not None
+        self._nudge = ""
+        turn.setup.meter.heard(params, reply)
+        turn.text, turn.stop_reason = text_of(reply), reply.stop_reason
+        calls = calls_of(reply)
+        await self._session.commit(replace(reply, starts=calls[0].id) if calls else reply)
+        _raise_for(reply.stop_reason)
 
-    def params(self) -> CompletionParams:
-        """The next request, for the history as it stands."""
-        setup = self.setup
-        messages = setup.session.messages
-        if not self._paired.holds(messages):
-            messages = list(pairing.repair(messages).messages)
-        return CompletionParams(
-            model=setup.model,
-            messages=messages,
-            system=setup.system,
-            tools=setup.offered,
-            tool_choice="none" if self._answer_now else "auto",
-            max_output=setup.max_output,
-            thinking=setup.thinking,
-            session_id=setup.session.id,
-            media=setup.session.media,
-        )
-
-    def _keep_partial(self, heard: list[list[Part]]) -> None:
+    def _keep_partial(self, text: str) -> None:
         """What the user saw of a reply that did not end is kept, marked as such; it is never taken for an answer."""
-        text = "".join(p.text for batch in heard for p in batch if type(p) is TextPart)
-        self.text = text
+        self.turn.text = text
         if text:
-            reason: StopReason = "aborted" if self.setup.context.abort.fired else "error"
+            reason: StopReason = "aborted" if self._abort.fired else "error"
             with suppress(StorageError):  # kept in memory; the fault that ends the turn is the one to tell
-                self.setup.session.append(self._message(text, reason))
-
-    def _message(self, text: str, reason: StopReason) -> AssistantMessage:
-        """A message written by us in the model's place."""
-        setup = self.setup
-        return AssistantMessage(
-            [Text(text=text)], setup.full_model, setup.provider.api, reason, id=new_id(), ts=now()
-        )  # fmt: skip
+                self._session.append(self.turn.own_words(text, reason))
 
     async def _act(self, calls: list[ToolCall]) -> AsyncGenerator[Event, None]:
         """Run the calls one after another; images that tools returned follow all results."""
-        session = self.setup.session
         images: list[UserMessage] = []
-        for call in calls:
-            self.setup.context.abort.check()
-            self.running = call.id
-            yield ToolStart(self._next(), call.id, call.name, call.arguments)
-            result = ToolResult(REPEATED, is_error=True)
-            if not self._repeated(call):
-                work = execute(call, self.setup.tools, self.setup.policy, self.setup.context)
-                async with aclosing(work) as telling:
-                    async for told in telling:
-                        if isinstance(told, ToolResult):
-                            result = told
-                        else:
-                            yield ToolProgress(self._next(), call.id, told)
-            [message] = await session.commit(_result_message(call, result, session))
-            self.running = None
-            self._count(call.name, is_error=result.is_error)
+        for place, call in enumerate(calls):
+            following = calls[place + 1].id if place + 1 < len(calls) else None
+            self._abort.check()
+            self._running = call.id
+            yield ToolStart(self.turn.next_seq(), call.id, call.name, call.arguments)
+            result = ToolResult("")
+            async with aclosing(self._result(call)) as telling:
+                async for told in telling:
+                    if isinstance(told, ToolResult):
+                        result = told
+                    else:
+                        yield ToolProgress(self.turn.next_seq(), call.id, told)
+            [message] = await self._session.commit(_result_message(call, result, self._session, following))
+            self._running = None
+            self.turn.count(call.name, is_error=result.is_error)
             images += [_image_message(call, image) for image in result.images]
-            yield ToolEnd(self._next(), call.id, call.name, text_of(message), result.is_error)
+            yield ToolEnd(self.turn.next_seq(), call.id, call.name, text_of(message), result.is_error)
         if images:
-            await session.commit(*images)
+            await self._session.commit(*images)
 
-    def _repeated(self, call: ToolCall) -> bool:
-        """Small models repeat a call whose result they have; the second time they are told to answer instead."""
-        if not self.setup.provider.info(self.setup.model).small:
-            return False
-        key = _canonical([call.name, call.arguments])
-        self._answer_now = key in self._called
-        self._called.add(key)
-        return self._answer_now
+    async def _result(self, call: ToolCall) -> AsyncGenerator[str | ToolResult, None]:
+        """The call's progress and its one result."""
+        if refusal := self._governor.refusal(call):
+            yield ToolResult(refusal, is_error=True)
+            return
+        setup = self.turn.setup
+        async with aclosing(execute(call, setup.tools, setup.policy, setup.context)) as telling:
+            async for told in telling:
+                yield told
 
-    def _name_of(self, call_id: str) -> str:
-        return next(c.name for m in reversed(self.setup.session.messages) for c in calls_of(m) if c.id == call_id)
-
-    def _count(self, tool: str, *, is_error: bool) -> None:
-        count = self.tools.setdefault(tool, ToolCount())
-        count.calls += 1
-        count.errors += is_error
-
-    def _ending(self, calls: list[ToolCall]) -> tuple[str, StopReason] | None:
-        """Why the turn must end although the model would go on: what to say, and the stop reason."""
-        if self.rounds >= self.setup.max_rounds:
-            rounds = f"{self.rounds} rounds" if self.rounds > 1 else "one round"
-            return f"Stopped after {rounds}, the limit for one turn. Say “continue” to go on.", "max_rounds"
-        usable = any(c.arguments is not None and c.name in self.setup.tools for c in calls)
-        self._unusable = 0 if usable or not calls else self._unusable + 1
-        if self._unusable >= MAX_UNUSABLE:
-            return f"Stopped: the model's tool calls could not be read {MAX_UNUSABLE} times in a row.", "loop"
-        return None
+    async def _govern(self, calls: list[ToolCall], results: list[ToolMessage]) -> AsyncGenerator[Event, None]:
+        """After a round of tools: end the turn where the model would go on for ever."""
+        turn = self.turn
+        ruling = self._governor.judge(calls, results)
+        self._nudge = ruling.nudge
+        if turn.rounds >= turn.setup.max_rounds:
+            rounds = f"{turn.rounds} rounds" if turn.rounds > 1 else "one round"
+            text = f"Stopped after {rounds}, the limit for one turn. Say “continue” to go on."
+            ending = self._say(text, "max_rounds")
+        elif ruling.stop:
+            ending = self._say(ruling.stop, "loop")
+        else:
+            return
+        async with aclosing(ending) as events:
+            async for event in events:
+                yield event
 
     async def _say(self, text: str, reason: StopReason) -> AsyncGenerator[Event, None]:
         """End the turn with words of our own, as the model's last message."""
-        self.text, self.stop_reason = text, reason
-        await self.setup.session.commit(self._message(text, reason))
-        yield TextDelta(self._next(), text)
+        self.turn.text, self.turn.stop_reason = text, reason
+        await self._session.commit(self.turn.own_words(text, reason))
+        yield TextDelta(self.turn.next_seq(), text)
 
     async def _close_calls(self) -> AsyncGenerator[Event, None]:
         """After Stop: a result for every open call; the one that ran is told to have ended."""
         try:
             closed = self._closing_results()
-            await self.setup.session.commit(*closed)
+            await self._session.commit(*closed)
         except StorageError as problem:
             _log.error("the interrupted results are not saved yet: %s", problem)
         for message in closed:
-            if message.tool_call_id == self.running:
+            if message.tool_call_id == self._running:
                 name = self._name_of(message.tool_call_id)
-                self._count(name, is_error=True)
-                yield ToolEnd(self._next(), message.tool_call_id, name, text_of(message), is_error=True)
+                self.turn.count(name, is_error=True)
+                yield ToolEnd(self.turn.next_seq(), message.tool_call_id, name, text_of(message), is_error=True)
+
+    def _name_of(self, call_id: str) -> str:
+        return next(c.name for m in reversed(self._session.messages) for c in calls_of(m) if c.id == call_id)
 
     def _closing_results(self) -> list[ToolMessage]:
         return [
-            tool_result(c.id, STOPPED if c.id == self.running else NOT_STARTED, is_error=True, synthetic=True)
-            for c in pairing.open_calls(self.setup.session.messages)
+            tool_result(c.id, STOPPED if c.id == self._running else NOT_STARTED, is_error=True, synthetic=True)
+            for c in pairing.open_calls(self._session.messages)
         ]
 
     def _leave_paired(self) -> None:
@@ -302,18 +281,13 @@ class Turn(msgspec.Struct, eq=False):
         closing = self._closing_results()
         if closing:
             with suppress(StorageError):
-                self.setup.session.append(*closing)
-
-    def _next(self) -> int:
-        seq = self.seq
-        self.seq = seq + 1
-        return seq
+                self._session.append(*closing)
 
 
-def _raise_for(reply: AssistantMessage) -> None:
-    if reply.stop_reason == "overflow":
+def _raise_for(stop_reason: str) -> None:
+    if stop_reason == "overflow":
         raise ProviderError("the conversation no longer fits the model's context window", class_="context_overflow")
-    if reply.stop_reason == "error":
+    if stop_reason == "error":
         raise ProviderError("the model ended its reply with an error", class_="server")
 
 
@@ -335,11 +309,11 @@ def _class_of(problem: Exception) -> ErrorClass:
             return "invalid_request"
 
 
-def _result_message(call: ToolCall, result: ToolResult, session: Session) -> ToolMessage:
+def _result_message(call: ToolCall, result: ToolResult, session: Session, following: str | None) -> ToolMessage:
     text = Text(text=result.text)
     if result.file and session.files is not None and Path(result.file).is_relative_to(session.files):
         text = Text(text=result.text, file=str(Path(result.file).relative_to(session.files)), bytes=result.bytes)
-    return ToolMessage(call.id, [text], result.is_error, id=new_id(), ts=now())
+    return ToolMessage(call.id, [text], result.is_error, id=new_id(), ts=now(), starts=following)
 
 
 def _image_message(call: ToolCall, image: Image) -> UserMessage:

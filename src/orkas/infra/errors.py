@@ -41,7 +41,8 @@ class ProviderError(OrkasError):
     """A model request failed.
 
     ``class_`` decides what happens next, ``status`` is the HTTP status (None: no answer), ``wait_s`` the seconds the
-    vendor asked to wait (None: it did not say).
+    vendor asked to wait (None: it did not say), ``window`` the tokens its model takes at most, where a refusal told.
+    ``reached``: False when not even a connection came about.
     """
 
     def __init__(
@@ -51,12 +52,16 @@ class ProviderError(OrkasError):
         class_: ErrorClass,
         status: int | None = None,
         wait_s: float | None = None,
+        window: int | None = None,
+        reached: bool = True,
         hint: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
         self.class_: ErrorClass = class_
         self.status = status
         self.wait_s = wait_s
+        self.window = window
+        self.reached = reached
 
 
 class StorageError(OrkasError):

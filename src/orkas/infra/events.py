@@ -14,7 +14,7 @@ from orkas.infra.messages import Usage
 
 __all__ = [
     "Compaction", "Done", "ErrorClass", "ErrorInfo", "Event", "Notice", "Outcome", "Retry", "TextDelta",
-    "ThinkingDelta", "ToolCount", "ToolEnd", "ToolProgress", "ToolStart", "decode", "encode",
+    "ThinkingDelta", "ToolCount", "ToolEnd", "ToolProgress", "ToolStart", "UserInput", "decode", "encode",
 ]  # fmt: skip
 
 Outcome: TypeAlias = Literal["completed", "aborted", "failed"]
@@ -73,10 +73,21 @@ class ToolEnd(_Event, gc=False):
 
 
 class Compaction(_Event, gc=False):
-    """Older messages were replaced by a summary. Sizes in estimated tokens."""
+    """Older messages were replaced, and kept in the archive. Sizes in estimated tokens of the messages.
+
+    ``method``: ``summary``, written by the model; ``fold``, made without one, which says what was left out.
+    """
 
     tokens_before: int
     tokens_after: int
+    method: Literal["summary", "fold"] = "summary"
+
+
+class UserInput(_Event, gc=False):
+    """A message that was steered or queued is now part of the conversation: it goes out with the next request."""
+
+    id: str
+    text: str
 
 
 class Retry(_Event, gc=False):
@@ -124,7 +135,7 @@ class Done(_Event, gc=False):
 
 
 Event: TypeAlias = (
-    TextDelta | ThinkingDelta | ToolStart | ToolProgress | ToolEnd | Compaction | Retry | Notice | Done
+    TextDelta | ThinkingDelta | ToolStart | ToolProgress | ToolEnd | Compaction | UserInput | Retry | Notice | Done
 )
 for _kind in get_args(Event):
     _kind.type = _snake(_kind.__name__)

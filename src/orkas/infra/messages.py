@@ -95,7 +95,8 @@ class UserMessage(msgspec.Struct, tag_field="role", tag="user", omit_defaults=Tr
     id: str = ""
     ts: str | float = ""
     origin: str | None = None
-    """``tool_image``: an image that a tool returned; then ``tool_call_id`` names the call."""
+    """``tool_image``: an image that a tool returned; then ``tool_call_id`` names the call. ``summary``: stands for
+    older messages that a compaction moved to the archive."""
     tool_call_id: str | None = None
     vendor: dict[str, Any] | None = None
 
@@ -111,6 +112,8 @@ class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", omit_d
     id: str = ""
     ts: str | float = ""
     vendor: dict[str, Any] | None = None
+    starts: str | None = None
+    """Id of the call that begins as soon as this record is durable. Until its result stands, its outcome is unknown."""
 
 
 class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", omit_defaults=True, gc=False):
@@ -122,6 +125,8 @@ class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", omit_defaults=Tr
     id: str = ""
     ts: str | float = ""
     vendor: dict[str, Any] | None = None
+    starts: str | None = None
+    """As in ``AssistantMessage``: the next call of the round."""
 
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage

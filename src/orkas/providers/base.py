@@ -68,6 +68,8 @@ class CompletionParams(msgspec.Struct, eq=False):
     """For vendors with a prompt-cache key."""
     media: Any = None
     """``(file: str) -> bytes``: reads an image that lies in a file beside the session."""
+    patience: float = 1.0
+    """Factor on the provider's time limits. A retry after silence waits longer than the first attempt did."""
 
 
 class TextPart(msgspec.Struct, frozen=True, gc=False):

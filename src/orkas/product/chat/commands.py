@@ -45,7 +45,7 @@ def values(command: str) -> list[str]:
 
         return sorted({*DEFAULT_MODELS.values(), "demo/offline"})
     if command == "/session":
-        from orkas.harness import shelf
+        from orkas.harness.sessions import shelf
 
         return ["list", *(one.id for one in shelf.list_sessions()[:_LISTED])]
     return []
@@ -115,7 +115,7 @@ def _session(chat: Chat, name: str) -> None:
 
 
 def _list(chat: Chat) -> None:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     found = shelf.list_sessions()
     for one in found[:_LISTED]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from orkas.harness.session import Session
+from orkas.harness.sessions.session import Session
 from orkas.infra.errors import OrkasError
 from orkas.infra.events import Event, TextDelta
 from orkas.product.chat.commands import COMMANDS, names, recap, run_command, sentence, values

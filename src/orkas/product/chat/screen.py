@@ -28,6 +28,7 @@ from orkas.infra.events import (
     ToolEnd,
     ToolProgress,
     ToolStart,
+    UserInput,
 )
 from orkas.infra.terminal import inert
 from orkas.product.chat.words import Marks, call_summary, cells, clip, done_line, duration, failure, fold, one_line
@@ -132,7 +133,11 @@ class Screen(ABC):
                 self._ended(event)
             case Compaction():
                 sizes = f"{event.tokens_before:,} to {event.tokens_after:,} tokens"
-                self.say(f"The conversation was summarised: {sizes}.", "dim")
+                how = "was summarised" if event.method == "summary" else "was folded without a summary"
+                self.say(f"The conversation {how}: {sizes}.", "dim")
+            case UserInput():
+                self.settle()
+                self.say(f"> {event.text}", "bold")
             case Retry():
                 self.take_back(event.discard)
                 wait = f" in {duration(event.wait_s)}" if event.wait_s else ""

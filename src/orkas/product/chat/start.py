@@ -11,7 +11,7 @@ from typing import Any
 
 from orkas._version import __version__
 from orkas.app import Agent, builtins
-from orkas.harness.session import Session
+from orkas.harness.sessions.session import Session
 from orkas.harness.tool import Tool
 from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.home import home
@@ -55,7 +55,7 @@ def _open_session(options: argparse.Namespace) -> Session:
     if options.session:
         return Session.open(options.session)
     if options.continue_:
-        from orkas.harness import shelf
+        from orkas.harness.sessions import shelf
 
         if (last := shelf.last()) is None:
             raise UsageError("there is no earlier session to continue", hint="start without --continue")

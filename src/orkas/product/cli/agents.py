@@ -14,7 +14,7 @@ from orkas.product.cli.parsing import plain
 
 if TYPE_CHECKING:
     from orkas.app import Agent
-    from orkas.harness.session import Session
+    from orkas.harness.sessions.session import Session
     from orkas.harness.tool import Tool
 
 __all__ = ["agent_for", "session_for", "settings_for", "tools_for"]
@@ -83,7 +83,7 @@ def session_for(options: argparse.Namespace) -> Session:
         UsageError: options that exclude one another, or nothing to continue.
         StorageError: it cannot be opened.
     """
-    from orkas.harness.session import Session
+    from orkas.harness.sessions.session import Session
 
     ways = [("--session", options.session), ("--continue", options.continue_), ("--ephemeral", options.ephemeral)]
     given = [name for name, value in ways if value]
@@ -105,7 +105,7 @@ def session_for(options: argparse.Namespace) -> Session:
 
 
 def _last() -> str:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     last = shelf.last()
     if last is None:

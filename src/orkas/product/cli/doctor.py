@@ -237,7 +237,7 @@ def _sessions() -> Iterator[Finding]:
 
 def _session(path: Path) -> Iterator[Finding]:
     """Files over 20 MB are not read through: the doctor should answer soon."""
-    from orkas.harness.session import Session
+    from orkas.harness.sessions.session import Session
     from orkas.infra.errors import OrkasError, SessionLocked
 
     if path.stat().st_size > 20_000_000:

@@ -22,7 +22,7 @@ def parser() -> parsing.Parser:
 
 
 def _do(options: argparse.Namespace) -> int:
-    from orkas.harness.session import Session
+    from orkas.harness.sessions.session import Session
     from orkas.product.cli.agents import agent_for
     from orkas.product.cli.driving import drive
 

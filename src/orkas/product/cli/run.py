@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from orkas.app import Agent
-    from orkas.harness.session import Session
+    from orkas.harness.sessions.session import Session
     from orkas.infra.messages import Image
 
 __all__ = ["do", "parser"]

@@ -72,7 +72,7 @@ def _number(text: str) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     found = shelf.list_sessions()
     if options.json:
@@ -90,7 +90,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from orkas.harness.session import Session
+    from orkas.harness.sessions.session import Session
 
     session = Session.read(options.id)
     for text in session.warnings:
@@ -138,7 +138,7 @@ def _role(message: Any) -> str:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     found = shelf.check(_file(options.file))
     if options.json:
@@ -158,7 +158,7 @@ def _numbers(lines: list[int]) -> str:
 
 
 def _repair(options: argparse.Namespace) -> int:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     done = shelf.repair(_file(options.file))
     if options.json:
@@ -185,7 +185,7 @@ def _file(given: str) -> Path | str:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     text = shelf.export(options.id, options.format)
     if options.json:
@@ -198,13 +198,13 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     return _say_id(shelf.import_file(_file(options.file)), options)
 
 
 def _fork(options: argparse.Namespace) -> int:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     return _say_id(shelf.fork(options.id, at=options.at), options)
 
@@ -215,7 +215,7 @@ def _say_id(id: str, options: argparse.Namespace) -> int:
 
 
 def _rewind(options: argparse.Namespace) -> int:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     shelf.rewind(options.id, options.to)
     if options.json:
@@ -226,7 +226,7 @@ def _rewind(options: argparse.Namespace) -> int:
 
 
 def _delete(options: argparse.Namespace) -> int:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     kept = shelf.delete(options.id)
     out.data({"id": options.id, "kept": str(kept)}) if options.json else out.line(f"deleted; it lies in {kept}")
@@ -234,7 +234,7 @@ def _delete(options: argparse.Namespace) -> int:
 
 
 def _search(options: argparse.Namespace) -> int:
-    from orkas.harness import shelf
+    from orkas.harness.sessions import shelf
 
     hits = list(shelf.search(parsing.plain(options.query)))
     if options.json:

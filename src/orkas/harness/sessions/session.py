@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from orkas.harness.attachments import Attachments
-from orkas.harness.draft import Draft, Round, place
-from orkas.harness.names import find, locate, missing, sessions_folder, valid_id
 from orkas.harness.pairing import is_paired, repair
-from orkas.harness.recovery import Recovered
-from orkas.harness.store import JsonlStore, files_of
+from orkas.harness.sessions.attachments import Attachments
+from orkas.harness.sessions.draft import Draft, Round, place
+from orkas.harness.sessions.names import find, locate, missing, sessions_folder, valid_id
+from orkas.harness.sessions.recovery import Recovered
+from orkas.harness.sessions.store import JsonlStore, files_of
 from orkas.infra import files
 from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.messages import (

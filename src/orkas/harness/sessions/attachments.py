@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from orkas.harness.store import SPILL_CAP, clip
+from orkas.harness.sessions.store import SPILL_CAP, clip
 from orkas.infra import files
 from orkas.infra.errors import StorageError
 from orkas.infra.messages import Image, Text, well_formed

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from orkas.harness.attachments import Attachments
 from orkas.harness.pairing import fresh_id, interrupted, is_tool_image
-from orkas.harness.store import LINE_CAP, SPILL_CAP
+from orkas.harness.sessions.attachments import Attachments
+from orkas.harness.sessions.store import LINE_CAP, SPILL_CAP
 from orkas.infra.errors import StorageError
 from orkas.infra.messages import (
     AssistantMessage,

@@ -17,13 +17,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from orkas.harness.names import locate, path_of, sessions_folder
 from orkas.harness.pairing import cut_points, is_clean_cut
 from orkas.harness.pairing import repair as heal
-from orkas.harness.recovery import recover
-from orkas.harness.session import Session
-from orkas.harness.store import JsonlStore, files_of
-from orkas.harness.transcript import to_html, to_markdown
+from orkas.harness.sessions.names import locate, path_of, sessions_folder
+from orkas.harness.sessions.recovery import recover
+from orkas.harness.sessions.session import Session
+from orkas.harness.sessions.store import JsonlStore, files_of
+from orkas.harness.sessions.transcript import to_html, to_markdown
 from orkas.infra import files
 from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.home import home

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from orkas.harness.recovery import VERSION, Record, Recovered, records_of, recover
+from orkas.harness.sessions.recovery import VERSION, Record, Recovered, records_of, recover
 from orkas.infra import files
 from orkas.infra.errors import SessionMissing, SessionUnreadable, StorageError
 from orkas.infra.messages import Message, Text, ToolMessage, encode, loads, now

@@ -1,0 +1,1 @@
+"""The context window: how full it is, and what is done before it overflows."""
