@@ -60,8 +60,9 @@ EVENTS: list[events.Event] = [
     events.Retry(7, 1, "overloaded", 0.5, 12),
     events.Notice(8, "warning", "clipped"),
     events.Done(9, "completed", "a", "stop", "v/m", "s", 1, Usage(), {"add": events.ToolCount(1)}),
+    events.UserInput(10, "u1", "and then?"),
     events.Done(
-        10, "failed", "", "error", "v/m", "s", 1, Usage(1, 2, 3, 4, 5, 0.1), {}, events.ErrorInfo("auth", "no key", 401)
+        11, "failed", "", "error", "v/m", "s", 1, Usage(1, 2, 3, 4, 5, 0.1), {}, events.ErrorInfo("auth", "no key", 401)
     ),
 ]
 

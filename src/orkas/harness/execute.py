@@ -78,7 +78,7 @@ async def _attempt(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, co
         raise
     except BaseException as error:  # noqa: BLE001 - also SystemExit: a tool does not end the program
         _log.warning("tool %s failed", call.name, exc_info=True)
-        return _failure(f"{type(error).__name__}: {_words(error)}")
+        return _failure(f"{type(error).__name__}: {_words(error)}", fault=True)
 
 
 async def _run(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext) -> ToolResult:
@@ -122,8 +122,8 @@ def _look(task: asyncio.Future[Any]) -> None:
         task.exception()
 
 
-def _failure(text: str) -> ToolResult:
-    return ToolResult(well_formed(text), is_error=True)
+def _failure(text: str, *, fault: bool = False) -> ToolResult:
+    return ToolResult(well_formed(text), is_error=True, fault=fault)
 
 
 def _offer(tools: Mapping[str, Tool]) -> str:

@@ -15,7 +15,7 @@ MAX_RETRIES = 5
 MAX_WAIT_S = 60.0
 """A vendor that asks for a longer wait is not waited for: the error says when it may be tried again."""
 _FIRST_S, _LONGEST_S = 1.0, 30.0
-"""The wait doubles from the first to the longest, plus up to a fifth of it, so that many clients do not come at once."""
+"""The wait doubles from the first to the longest; up to a fifth is added, so that many clients do not come at once."""
 _TRANSIENT = frozenset(["rate_limit", "overloaded", "timeout", "connection", "server"])
 
 

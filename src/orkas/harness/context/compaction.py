@@ -31,5 +31,6 @@ class Compactor:
             Aborted: Stop was pressed; nothing was replaced.
             StorageError: the new history could not be saved; the old one stands.
         """
-        for event in ():
+        nothing: tuple[Event, ...] = ()
+        for event in nothing:
             yield event
