@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from orkas.infra.tokens import WEIGHTS, estimate, features
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,7 +61,7 @@ def test_any_text_has_a_sane_cost(text: str) -> None:
 
 @pytest.mark.parametrize("unit", ["word ", "aB", "\n", " ", "7", "中", "é", "😀", "=", "x1 ", "\ud800"])
 def test_a_long_text_costs_in_proportion(unit: str) -> None:
-    short, long = estimate(unit * 1_000), estimate(unit * 100_000)
+    short, long = estimate(unit * 10_000), estimate(unit * 1_000_000)
     assert long == pytest.approx(100 * short, rel=0.02)
 
 
@@ -77,7 +78,7 @@ def test_east_asian_characters_cost_between_half_a_token_and_two(name: str, firs
 def test_scripts_are_told_apart() -> None:
     of = {
         "cyrillic": "привет", "greek": "γεια", "hebrew": "שלום", "arabic": "مرحبا", "thai": "สวัสดี", "devanagari": "नमस्ते",
-        "indic": "வணக்கம்", "armenian": "բարև", "vietnamese": "ộ", "asian": "გამარჯობა", "han": "你好", "kana": "こんにちは",
+        "indic": "வணக்கம்", "armenian": "բակն", "vietnamese": "ộ", "asian": "გამარჯობა", "han": "你好", "kana": "こんにちは",
         "hangul": "안녕", "astral": "🎉", "symbols": "→✓", "forms": "ＡＢ", "latin": "éü", "phonetic": "ʃə",
     }  # fmt: skip
     for script, text in of.items():

@@ -1,8 +1,8 @@
 """Holds the estimate of tokens against real vocabularies, and fits its weights.
 
     pip install splintr-rs bpe-openai tiktoken numpy scipy
-    python bench/tokens/fit.py TEXTS                 # a folder of .txt files, one a kind: the table of errors
-    python bench/tokens/fit.py TEXTS --fit MORE...   # new weights from their first halves, and how they do on the second
+    python bench/tokens/fit.py TEXTS                 # a folder of .txt files, one a kind: the errors
+    python bench/tokens/fit.py TEXTS --fit MORE...   # new weights from their first halves
 
 The files in TEXTS weigh most in the fit; MORE are folders of further kinds, so that the weights hold for what nobody
 thought of. The truth is the median of nine vocabularies. Nothing is downloaded: all of them come inside the packages.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import base64
 import gzip
+import importlib.util
 import math
 import statistics
 import sys
@@ -55,12 +56,14 @@ def vocabularies() -> list[Callable[[str], list[int]]]:
     Raises:
         ImportError: a package is missing.
     """
-    import bpe_openai
     import tiktoken
     from splintr import Tokenizer
     from tiktoken_ext import openai_public
 
-    raw = gzip.decompress((Path(bpe_openai.__file__).parent / "data/cl100k_base.tiktoken.gz").read_bytes())
+    found = importlib.util.find_spec("bpe_openai")  # for its data; the package itself is not run
+    if found is None or found.origin is None:
+        raise ImportError("No module named 'bpe_openai'")
+    raw = gzip.decompress((Path(found.origin).parent / "data/cl100k_base.tiktoken.gz").read_bytes())
     ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in raw.splitlines() if line)}
     loader, openai_public.load_tiktoken_bpe = openai_public.load_tiktoken_bpe, lambda *_, **__: ranks
     try:
