@@ -60,8 +60,8 @@ def picture_size(image: Image) -> int:
 
 def _other(block: Block) -> int:
     if type(block) is ToolCall:
-        written = _json(block.arguments) if block.arguments is not None else estimate(block.arguments_raw or "")
-        return CALL + estimate(block.name) + written + _blob(block.signature)
+        written = encode(block.arguments).decode() if block.arguments is not None else block.arguments_raw or ""
+        return CALL + estimate(block.name + written) + (_blob(block.signature) if block.signature else 0)
     if type(block) is Thinking:
         return estimate(block.text) + _blob(block.signature) + _blob(block.redacted) + _blob(block.encrypted)
     if type(block) is Image:
