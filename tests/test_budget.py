@@ -390,6 +390,8 @@ def test_on_load_only_a_report_later_than_the_summary_counts(ts: Any, counts: bo
     said = reply(usage=Usage(3 * plain, 5), ts=ts)
     load = meter().load(params([*history, said]), KNOWN)
     assert (load.messages >= 3 * plain) == counts
+    timeless = [summary(""), *history[1:], said]
+    assert meter().load(params(timeless), KNOWN).messages < 2 * plain
     behind = meter().load(params([said, *history]), KNOWN)  # wherever the summary stands
     assert behind.messages < 2 * plain
 
@@ -399,6 +401,18 @@ def test_a_session_that_is_opened_again_stands_on_its_last_report() -> None:
     plain = meter().size(history)
     history.append(reply(usage=Usage(2 * plain, 9), ts="2026-01-01T00:00:04.000Z"))
     assert meter().load(params(history), KNOWN).messages == 2 * plain + 9
+
+
+def test_a_report_of_another_model_or_of_nobody_is_not_the_base() -> None:
+    history: list[Message] = [user_message(WORDS * 40)]
+    plain = meter().size(history)
+    for name in ("vendor/other", "other/m", ""):
+        said = reply(usage=Usage(3 * plain, 9), model=name, ts="2026-01-01T00:00:04.000Z")
+        assert meter().load(params([*history, said]), KNOWN).messages < 2 * plain
+    one = meter()
+    one.load(params(history), KNOWN)
+    one.heard(params(history), reply(usage=Usage(3 * plain, 9), model="vendor/other"))
+    assert one.text(WORDS) == meter().text(WORDS)
 
 
 def test_another_model_stands_on_its_own_reports() -> None:

@@ -53,14 +53,19 @@ class _File(msgspec.Struct):
 class Calibration:
     """One file for all models. Reading and writing never fail a turn: without the file everything is learnt anew.
 
+    ``path``: omitted: ``calibration.json`` at the root of what Orkas stores.
     ``keep``: False: what others have learnt is used, and nothing is written (sessions in memory leave no trace).
     """
 
     def __init__(self, path: Path | None = None, *, keep: bool = True) -> None:
-        self._path = path or home() / "calibration.json"
+        self._given = path
         self._keep = keep
         self._models: dict[str, Learnt] | None = None
         self._stored: dict[str, Learnt] = {}
+
+    @property
+    def _path(self) -> Path:
+        return self._given or home() / "calibration.json"
 
     def of(self, model: str) -> Learnt:
         """What is known of ``vendor/model``; the caller may change it."""
