@@ -162,16 +162,8 @@ class Meter:
         self._use(params.model)
         if reply.model and reply.model != self._model:
             return  # somebody else answered
-        sent = params.messages
-        n = len(self._sums) - 1
-        last = sent[-1] if sent else None
-        if len(sent) == n and last is self._last:
-            raw, added = self._sums[n], 0
-        elif len(sent) == n + 1 and (n == 0 or sent[n - 1] is self._last):
-            added = message_size(sent[n])
-            raw = self._sums[n] + added
-        else:
-            raw, added = sum(map(self._size, sent)), 0
+        raw, added = self._weighed(params.messages)
+        last = params.messages[-1] if params.messages else None
         self._heard = _Heard(usage, self._model, last, added)
         raw += self._fixed_of(params)
         if not _plausible(counted, raw):
@@ -209,6 +201,16 @@ class Meter:
     def save(self) -> None:
         """Keep what was learnt for later sessions, if it is news. Never fails."""
         self._learnt.save()
+
+    def _weighed(self, sent: Sequence[Message]) -> tuple[int, int]:
+        """Our estimate of the messages of a request, and of the words among them that stand behind the history."""
+        n = len(self._sums) - 1
+        if len(sent) == n and (n == 0 or sent[-1] is self._last):
+            return self._sums[n], 0
+        if len(sent) == n + 1 and (n == 0 or sent[n - 1] is self._last):
+            added = message_size(sent[n])
+            return self._sums[n] + added, added
+        return sum(map(self._size, sent)), 0
 
     def _use(self, model: str) -> None:
         full = f"{self.vendor}/{model}" if self.vendor else model
@@ -288,13 +290,17 @@ class Meter:
         heard = self._heard
         if heard is not None and heard.usage is usage and heard.model == self._model:
             added = 0 if heard.last is before else heard.added
-        elif self._stale or not self._is_mine(reply.model):
-            return
-        elif self._boundary is not None and not _later(reply.ts, self._boundary):
+        elif not self._describes(reply):
             return
         if _plausible(counted, self._sums[i] + self._fixed + added):
             total = counted + self._reply(reply, usage, self._sums[i + 1] - self._sums[i])
             self._report = _Report(i + 1, total, self._fixed, added, reply.ts)
+
+    def _describes(self, reply: AssistantMessage) -> bool:
+        """Whether the report of a reply that was stored earlier still says something of this history."""
+        if self._stale or not self._is_mine(reply.model):
+            return False
+        return self._boundary is None or _later(reply.ts, self._boundary)
 
     def _is_mine(self, model: str) -> bool:
         return model == self._model or (not self.vendor and model.partition("/")[2] == self._model)
