@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import struct
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from orkas.harness.context.budget import DEFAULT_OUTPUT, DEFAULT_WINDOW, Load, M
 from orkas.harness.context.calibration import Calibration
 from orkas.harness.context.sizes import PICTURE_MAX, PICTURE_MIN, message_size, picture_size, pixels
 from orkas.infra.errors import ProviderError
+from orkas.infra.files import Ops
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -358,6 +360,42 @@ def test_reasoning_that_is_not_kept_does_not_fill_the_window() -> None:
     assert vendor.load().messages < 2_000
 
 
+def test_what_was_counted_for_a_reply_is_taken_without_its_reasoning() -> None:
+    history: list[Message] = [user_message(WORDS * 40)]
+    plain = meter().size(history)
+    said = reply(WORDS * 5, Usage(plain, 260, reasoning=200), ts="2026-01-01T00:00:04.000Z")
+    loaded = meter().load(params([*history, said]), KNOWN).messages
+    assert plain + 60 <= loaded <= plain + 60 + 4 and meter().size([said]) != 60
+
+
+def test_a_fixed_part_that_was_guessed_too_high_does_not_swallow_the_messages() -> None:
+    vendor = Vendor(meter(), 1.0, system=WORDS * 400)
+    vendor.messages = [user_message(WORDS * 50)]
+    plain = vendor.meter.size(vendor.messages)
+    vendor.messages.append(reply(usage=Usage(vendor.meter.text(vendor.system) // 2, 5), ts="2026-01-01T00:00:04.000Z"))
+    assert vendor.load().messages >= plain / 4
+
+
+def test_a_few_words_teach_nothing_about_a_model() -> None:
+    one, request = meter(), params([user_message("hello")])
+    size = one.load(request, KNOWN).messages
+    one.heard(request, reply(usage=Usage(3 * size, 5)))
+    assert one.text(WORDS) == meter().text(WORDS)
+
+
+def test_after_a_rewrite_only_what_is_heard_from_then_on_counts() -> None:
+    """Also when no summary tells that there was one."""
+    vendor = Vendor(meter(), 2.0)
+    kept = vendor.turn(WORDS * 500, ts="2026-01-01T00:00:04.000Z")
+    vendor.meter.forget()
+    vendor.messages = [user_message(WORDS * 300), kept]
+    load = vendor.load()
+    assert load.messages + load.fixed == pytest.approx(vendor.raw() * 2, rel=0.05)
+    vendor.turn("and then?")
+    load = vendor.load()
+    assert load.messages + load.fixed == pytest.approx(vendor.raw() * 2, rel=0.05)
+
+
 def summary(ts: str) -> UserMessage:
     return UserMessage([Text(text=WORDS * 3)], ts=ts, origin="summary")
 
@@ -560,6 +598,39 @@ def test_a_place_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
         vendor.turn(WORDS * 50)
         vendor.meter.save()
         assert vendor.meter.text(WORDS) > meter().text(WORDS)
+
+
+def test_whatever_call_of_the_disk_fails_the_turn_goes_on_and_the_file_is_whole(tmp_path: Path) -> None:
+    class Failing(Ops):
+        """The n-th call fails."""
+
+        def __init__(self, n: int) -> None:
+            self.left = n
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("open", "write", "sync", "sync_folder", "rename", "link"):
+                self.left -= 1
+                if self.left == 0:
+                    raise OSError(errno.ENOSPC, "full")
+            return super().__getattribute__(name)
+
+    path, n, fired = tmp_path / "calibration.json", 0, True
+    while fired:
+        n += 1
+        first = Vendor(learnt(path), 1.5)
+        first.turn(WORDS * 50)
+        first.meter.save()
+        ops = Failing(n)
+        vendor = Vendor(learnt(path, ops=ops), 0.6)
+        vendor.turn(WORDS * 500)
+        vendor.meter.save()
+        fired = ops.left <= 0
+        kept = json.loads(path.read_text())["models"][MODEL]["ratio"]
+        after = vendor.meter.text(WORDS * 1_000) / meter().text(WORDS * 1_000)
+        assert min(abs(kept - 1.5), abs(kept - after)) < 0.02 and abs(after - 1.5) > 0.1
+        assert fired or kept < 1.4, "without a fault the news is there"
+        path.unlink()
+    assert n > 5
 
 
 # -- in an agent

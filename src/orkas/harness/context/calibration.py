@@ -57,9 +57,10 @@ class Calibration:
     ``keep``: False: what others have learnt is used, and nothing is written (sessions in memory leave no trace).
     """
 
-    def __init__(self, path: Path | None = None, *, keep: bool = True) -> None:
+    def __init__(self, path: Path | None = None, *, keep: bool = True, ops: files.Ops = files.OPS) -> None:
         self._given = path
         self._keep = keep
+        self._ops = ops
         self._models: dict[str, Learnt] | None = None
         self._stored: dict[str, Learnt] = {}
 
@@ -87,7 +88,7 @@ class Calibration:
             self._stored[name] = _copy(self._models[name])  # also after a failure: tried once, not on every turn
         rows = {name: msgspec.to_builtins(one) for name, one in list(known.items())[-_MODELS:]}
         try:
-            files.replace(self._path, msgspec.json.encode(_File(1, rows)))
+            files.replace(self._path, msgspec.json.encode(_File(1, rows)), ops=self._ops)
         except StorageError as error:
             _log.warning("what was learnt of models is not kept: %s", error)
 
