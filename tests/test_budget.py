@@ -490,6 +490,15 @@ def test_a_round_looks_at_what_is_new_alone() -> None:
     assert Seen.looked <= 10 * 8
 
 
+def test_a_message_that_was_exchanged_in_the_middle_breaks_nothing() -> None:
+    one = meter()
+    for n in range(200):  # often enough that what is no longer used is forgotten
+        history = [user_message(f"{n}"), *(user_message(WORDS) for _ in range(3))]
+        one.load(params(history), KNOWN)
+        history[1] = user_message("other")
+        assert one.load(params([*history, user_message("more")]), KNOWN).messages > 0
+
+
 @given(st.lists(st.sampled_from(["grow", "cut", "reset", "load", "switch"]), max_size=30))
 @settings(max_examples=50, deadline=None)
 def test_the_running_sum_is_what_a_fresh_look_gives(steps: list[str]) -> None:

@@ -241,8 +241,8 @@ class Meter:
         learnt = self._now.window
         told = self._window or info.context_window
         window = min(self._window, learnt) if self._window and learnt else self._window or learnt or told
-        guess = self._guessed.get(self._model)
-        return min(window or DEFAULT_WINDOW, guess or DEFAULT_WINDOW * 100), told is not None
+        window = window or DEFAULT_WINDOW
+        return min(window, self._guessed.get(self._model, window)), told is not None
 
     def _messages(self, ratio: float) -> int:
         whole = self._sums[-1] * ratio
@@ -273,7 +273,8 @@ class Meter:
                 self._summary(m.ts)
         self._last = messages[-1]
         if len(self._known) > 2 * len(messages) + 64:
-            self._known = {k: self._known[k] for k in map(id, messages)}
+            alive = set(map(id, messages))
+            self._known = {k: v for k, v in self._known.items() if k in alive}
 
     def _summary(self, ts: str | float) -> None:
         self._boundary = ts
