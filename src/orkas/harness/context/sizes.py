@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 from collections.abc import Iterable
 
@@ -104,7 +103,7 @@ def _bytes(data: str, start: int, count: int) -> bytes:
     """
     group = start // 3
     text = data[group * 4 : ((start + count + 2) // 3) * 4]
-    found = base64.b64decode(text + "=" * (-len(text) % 4))[start - group * 3 :][:count]
+    found = binascii.a2b_base64(text + "=" * (-len(text) % 4))[start - group * 3 :][:count]
     if len(found) < min(count, 10):
         raise ValueError("the picture ends before its size")
     return found
