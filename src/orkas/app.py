@@ -248,6 +248,8 @@ class Agent:
 
     def _wired(self, abort: Abort) -> Setup:
         assert self._provider is not None
+        if self._recorder.session is not self.session:
+            self._recorder = Recorder(self.session)
         small = self._provider.info(self._model).small
         offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
         return Setup(
