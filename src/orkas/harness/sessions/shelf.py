@@ -42,13 +42,13 @@ from orkas.infra.messages import (
 
 __all__ = [
     "Hit", "Repair", "SessionInfo", "check", "delete", "export", "fork", "import_file", "last", "list_sessions",
-    "repair", "rewind", "search",
+    "owner_of", "repair", "rewind", "search",
 ]  # fmt: skip
 
 _HEAD_BYTES, _TAIL_BYTES = 32 * 1024, 16 * 1024
 _SKEW = 60.0  # seconds by which a time may lie in the future and still be believed
 _TITLE = 80
-_BESIDE = r"\.(damaged|archive|original(-\d+)?)"
+_BESIDE = re.compile(r"(.+?)\.(?:jsonl\.(?:damaged|archive|inbox|original(?:-\d+)?)|inbox)", re.DOTALL)
 
 
 class SessionInfo(msgspec.Struct):
@@ -300,9 +300,15 @@ def _copy_file(source: Session, copy: Session, file: str) -> None:
     files.replace(copy.files / file, data)
 
 
+def owner_of(name: str) -> str | None:
+    """The id of the session to which a file of this name, beside its own, belongs; None: it is no such file."""
+    found = _BESIDE.fullmatch(name)
+    return found[1] if found else None
+
+
 def _belongings(path: Path) -> list[Path]:
     """What lies beside a session file and belongs to it."""
-    beside = [p for p in path.parent.iterdir() if re.fullmatch(re.escape(path.name) + _BESIDE, p.name)]
+    beside = [p for p in path.parent.iterdir() if owner_of(p.name) == _id(path)]
     return beside + ([files_of(path)] if files_of(path).exists() else [])
 
 
