@@ -171,7 +171,7 @@ def _use(use: ToolUse) -> dict[str, int]:
     return {"calls": use.calls, "failed": use.failed, "broke": use.faults}
 
 
-_AGO = re.compile(r"([1-9][0-9]{0,4})([hdw])", re.ASCII)
+_AGO = re.compile(r"([1-9][0-9]{0,3})([hdw])", re.ASCII)
 
 
 def since_moment(text: str, now_s: float | None = None) -> float:

@@ -39,7 +39,8 @@ class Finding(msgspec.Struct):
 def parser() -> parsing.Parser:
     own = parsing.Parser(
         prog="orkas doctor",
-        description="Check this installation; each line that is not well says what to do. Only --repair changes a thing.",
+        description="Check this installation; each line that is not well says what to do.\n"
+        "It changes nothing without --repair.",
         example="orkas doctor --repair",
     )
     own.add_argument("--repair", action="store_true", help="repair conversations; a copy of each as it was is kept")
