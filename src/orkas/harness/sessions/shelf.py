@@ -20,10 +20,11 @@ import msgspec
 from orkas.harness.pairing import cut_points, is_clean_cut
 from orkas.harness.pairing import repair as heal
 from orkas.harness.sessions.names import locate, path_of, sessions_folder
+from orkas.harness.sessions.page import to_html
 from orkas.harness.sessions.recovery import recover
 from orkas.harness.sessions.session import Session
 from orkas.harness.sessions.store import JsonlStore, files_of
-from orkas.harness.sessions.transcript import to_html, to_markdown
+from orkas.harness.sessions.transcript import to_markdown
 from orkas.infra import files
 from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.home import home
@@ -70,9 +71,12 @@ class Hit(msgspec.Struct):
 
     session: str
     message: int
+    """Its number; 0 for an archived one, which has none any more."""
     role: str
     text: str
     """The words with some of what stands around them, on one line."""
+    archived: bool = False
+    """A compaction or a rewind took the message out of the history; it is kept in the archive beside it."""
 
 
 class Repair(msgspec.Struct):
@@ -228,6 +232,8 @@ def delete(name: str) -> Path:
 def search(query: str) -> Iterator[Hit]:
     """All messages of all sessions that hold the words, in any case; newest session first, then in order.
 
+    What is archived comes behind what is still in the history of its session.
+
     Raises:
         UsageError: there is nothing to look for.
     """
@@ -239,14 +245,33 @@ def search(query: str) -> Iterator[Hit]:
 
 def _hits(name: str, wanted: str) -> Iterator[Hit]:
     try:
-        session = Session.read(path_of(name))
+        path = path_of(name)
+        messages = Session.read(path).messages
     except Exception:  # noqa: BLE001 - gone or unreadable, as the list tells: the others can still be searched
         return
-    for number, message in enumerate(session.messages, 1):
-        text = text_of(message)
-        if (at := text.casefold().find(wanted)) >= 0:
-            start = max(0, at - 60)
-            yield Hit(name, number, _role(message), " ".join(text[start : at + len(wanted) + 100].split()))
+    for number, message in enumerate(messages, 1):
+        if found := _around(message, wanted):
+            yield Hit(name, number, _role(message), found)
+    there = {m.id for m in messages if m.id}
+    for message in _archived(path):
+        if message.id not in there and (found := _around(message, wanted)):
+            yield Hit(name, 0, _role(message), found, archived=True)
+
+
+def _archived(path: Path) -> list[Message]:
+    """What was taken out of a history, as far as it can be read."""
+    with suppress(OSError):
+        return recover(path.with_name(path.name + ".archive").read_bytes()).messages
+    return []
+
+
+def _around(message: Message, wanted: str) -> str:
+    """Where the words stand in a message; empty: nowhere."""
+    text = text_of(message)
+    if (at := text.casefold().find(wanted)) < 0:
+        return ""
+    start = max(0, at - 60)
+    return " ".join(text[start : at + len(wanted) + 100].split())
 
 
 def _role(message: Message) -> str:
