@@ -109,6 +109,27 @@ async def test_reading_on_by_characters_gives_back_the_whole(kept: Path, text: s
     assert text.startswith(got) and (len(got) == len(text) or more)
 
 
+texts = st.lists(
+    st.one_of(st.text(st.sampled_from("ab漢\r"), max_size=30), st.integers(5_900, 70_000).map(lambda n: "x" * n)),
+    min_size=1, max_size=8,
+).map(lambda parts: "\n".join(parts * 3))  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts, st.data())
+async def test_any_line_is_reached_by_its_number_and_by_what_it_holds(kept: Path, text: str, data: st.DataObject):
+    lines = text.split("\n")
+    number = data.draw(st.integers(1, len(lines)))
+    lines[number - 1] = "needle"
+    (kept / "r.txt").write_bytes("\n".join(lines).encode())
+    page = await read(kept, start=number, lines=1)
+    more = f"; read on with start={number + 1}" if number < len(lines) - (not lines[-1]) else ""
+    assert page == f"needle\n[lines {number} to {number} of {len(lines) - (not lines[-1])}{more}]"
+    found = await read(kept, search="needle")
+    assert re.search(rf"^{number}: needle$", found, re.MULTILINE) and found.count("needle") == 1
+    assert f"from line {number + 1} on" in await read(kept, search="needle", start=number + 1)
+
+
 # --- searching ----------------------------------------------------------------------------------------------------
 
 

@@ -44,12 +44,12 @@ class Exchange:
                         yield event
             except ProviderError as error:
                 wait_s = turn.retries.wait(error)
-                turn.setup.recorder.retried(turn.setup.full_model)
                 discard, self.partial = len(self.partial), ""
                 yield Retry(turn.next_seq(), turn.retries.failures, error.message, wait_s, discard)
                 with abort.guard():
                     await asyncio.sleep(wait_s)
                 abort.check()
+                turn.setup.recorder.retried(turn.setup.full_model)
         turn.retries.succeeded()
         turn.heard(self.reply)
         self.partial = ""

@@ -59,8 +59,6 @@ _log = logging.getLogger("orkas.runner")
 STOPPED = "Interrupted: the user stopped the run while this tool was running. Check what it did before repeating."
 NOT_STARTED = "Interrupted: the run was stopped before this tool was started. It did nothing."
 
-_UNHARMED = "The conversation is not affected; `orkas doctor` says more."
-
 
 class Runner:
     """Runs one turn."""
@@ -98,7 +96,8 @@ class Runner:
             self._leave_paired()
             turn.setup.recorder.close()
         if trouble := turn.setup.recorder.trouble():
-            yield Notice(turn.next_seq(), "warning", f"The statistics could not be kept: {trouble}. {_UNHARMED}")
+            text = f"The statistics could not be kept ({trouble}); the conversation is not affected."
+            yield Notice(turn.next_seq(), "warning", text)
         yield Done(
             turn.next_seq(), outcome, turn.text, turn.stop_reason, turn.setup.full_model, self._session.id, turn.rounds,
             turn.usage, turn.tools, error,

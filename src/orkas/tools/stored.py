@@ -6,7 +6,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -128,16 +128,32 @@ class _Text:
     def __init__(self, file: io.BufferedReader, abort: Abort) -> None:
         self._text = io.TextIOWrapper(file, "utf-8", "replace", newline="\n")
         self._abort = abort
+        self._ahead = ""
+        self._taken = 0  # characters of ``_ahead`` that were given out
 
-    def pieces(self) -> Iterator[_Piece]:
+    def pieces(self, dull: Callable[[str, int], bool]) -> Iterator[_Piece]:
+        """The text, piece by piece. ``dull``: may these whole lines, the first of that number, be passed over?"""
         line, at, first = 1, 0, True
-        while text := self._text.readline(_PIECE):
-            if line % 1000 == 0 or not first:
-                self._abort.check()
-            last = text.endswith("\n") or len(text) < _PIECE
-            yield _Piece(line, at, text.removesuffix("\n"), first, last)
-            at += len(text)
-            line, first = (line + 1, True) if last else (line, False)
+        while chunk := self._read():
+            self._ahead, self._taken = self._ahead[self._taken :] + chunk, 0
+            last = self._ahead.rfind("\n", 0, self._ahead.rfind("\n")) + 1  # the newest line may be wanted
+            if first and last and dull(self._ahead[:last], line):
+                line, at, self._taken = line + self._ahead.count("\n", 0, last), at + last, last
+            while (end := self._ahead.find("\n", begin := self._taken)) >= 0:
+                self._taken = end + 1
+                yield _Piece(line, at, self._ahead[begin:end], first, True)
+                line, at, first = line + 1, at + self._taken - begin, True
+            if len(self._ahead) - begin >= _PIECE:
+                self._taken = len(self._ahead)
+                yield _Piece(line, at, self._ahead[begin:], first, False)
+                at, first = at + self._taken - begin, False
+        if rest := self._ahead[self._taken :]:
+            self._taken = len(self._ahead)
+            yield _Piece(line, at, rest, first, True)
+
+    def _read(self, most: int = _PIECE) -> str:
+        self._abort.check()
+        return self._text.read(most)
 
     def lines(self, start: int, most: int | None) -> str:
         """A page of whole lines; one that is longer than a page is cut, and the rest of it is reached by characters."""
@@ -145,7 +161,7 @@ class _Text:
         room = PAGE_BYTES
         goes_on = ""
         total = 0
-        for piece in self.pieces():
+        for piece in self.pieces(lambda text, line: line + text.count("\n") <= start):
             total = piece.line
             if piece.line < start:
                 continue
@@ -170,15 +186,16 @@ class _Text:
         """How many lines there are; ``piece`` is the last that was read."""
         total = piece.line if piece.last else piece.line - 1
         ended = piece.last
-        while text := self._text.read(_PIECE):
-            self._abort.check()
+        text = self._ahead[self._taken :] or self._read()
+        while text:
             total += text.count("\n")
             ended = text.endswith("\n")
+            text = self._read()
         return total + (not ended)
 
     def chars(self, start: int, most: int) -> str:
         total = self._skip(start - 1)
-        page = self._text.read(min(most, PAGE_BYTES))
+        page = self._read(min(most, PAGE_BYTES))
         if not page:
             raise ToolFailed(f"start {start} is beyond the end: the result has {total:,} characters")
         text, count = _portion(page, PAGE_BYTES)
@@ -193,8 +210,7 @@ class _Text:
         """Read past so many characters, or all there are; returns how many there were."""
         done = 0
         while count is None or done < count:
-            self._abort.check()
-            piece = self._text.read(_PIECE if count is None else min(_PIECE, count - done))
+            piece = self._read(_PIECE if count is None else min(_PIECE, count - done))
             if not piece:
                 break
             done += len(piece)
@@ -209,7 +225,8 @@ class _Search:
         self._words = words
         self._start = start
         self._by_chars = by_chars
-        self._find = re.compile(re.escape(words), re.IGNORECASE).finditer
+        self._pattern = re.compile(re.escape(words), re.IGNORECASE)
+        self._follows = False  # the last line shown was a hit: the next one is shown with it
         self._shown: list[str] = []
         self._room = PAGE_BYTES
         self._more = 0
@@ -217,9 +234,8 @@ class _Search:
 
     def told(self) -> str:
         before: _Piece | None = None  # a short line that has not been shown
-        follows = False  # the last line shown was a hit
         carry = ""  # the end of the piece before, of the same line
-        for piece in self._text.pieces():
+        for piece in self._text.pieces(self._dull):
             if piece.first:
                 carry = ""
             hits = self._hits(piece, carry)
@@ -227,22 +243,25 @@ class _Search:
             if piece.first and piece.last and len(piece.text) <= _LONG:
                 if hits:
                     self._show(piece, before)
-                elif follows:
+                elif self._follows:
                     self._put(f"{piece.line}- {_shown(piece.text)}")
-                before = None if hits or follows else piece
-                follows = bool(hits) and not self._resume
+                before = None if hits or self._follows else piece
+                self._follows = bool(hits) and not self._resume
                 continue
-            before, follows = None, False
+            before, self._follows = None, False
             for at in hits:
                 self._place(piece, at)
         return self._page()
+
+    def _dull(self, text: str, line: int) -> bool:
+        return not self._follows and self._pattern.search(text) is None
 
     def _hits(self, piece: _Piece, carry: str) -> list[int]:
         """Where the words begin, in characters of the file, as far as they are asked for."""
         if not self._by_chars and piece.line < self._start:
             return []
         at = piece.at - len(carry)
-        found = [at + hit.start() for hit in self._find(carry + piece.text)]
+        found = [at + hit.start() for hit in self._pattern.finditer(carry + piece.text)]
         return [place for place in found if place >= self._start - 1] if self._by_chars else found
 
     def _show(self, piece: _Piece, before: _Piece | None) -> None:
