@@ -265,7 +265,7 @@ def nasty(name: str = "n") -> str:
         name, user_message(NASTY),
         AssistantMessage([Thinking(text=NASTY), ToolCall(id='"><b>', name="<i>`x`", arguments={"k": NASTY})], '"><s>'),
         tool_result('"><b>', NASTY),
-        UserMessage([Image(media_type='image/png"><script>', data="AA==")]),
+        UserMessage([Image(media_type='image/png"><script>', data="AA==")], ts="\x1b<script>\x00"),
         UserMessage([Image(media_type="image/png", data='"><script>')]),
         AssistantMessage([ToolCall(id="z", name="t", arguments=None, arguments_raw='{"cut')]),
     )  # fmt: skip

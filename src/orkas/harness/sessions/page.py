@@ -56,7 +56,8 @@ def to_html(title: str, messages: Sequence[Message], media: Media) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width"><meta name="generator" content="Orkas">'
         f"<title>{name}</title><style>{_STYLE}</style></head>\n<body>"
-        f"<header><h1>Session {name}</h1><p>{html.escape(span(messages))}</p></header>\n{body}\n</body></html>\n"
+        f"<header><h1>Session {name}</h1><p>{html.escape(span(messages))} · times in UTC</p></header>\n"
+        f"{body}\n</body></html>\n"
     )
 
 
@@ -64,7 +65,7 @@ def _section(number: int, message: Message, media: Media, tools: Mapping[str, st
     parts = [_html(block, message, media) for block in message.content]
     if isinstance(message, ToolMessage) and message.synthetic:
         parts.insert(0, '<div class="note">Written by Orkas: the real result is missing.</div>')
-    stamp = html.escape(str(message.ts)[:16].replace("T", " ")) if isinstance(message.ts, str) else ""
+    stamp = html.escape(label_of(message.ts[:16].replace("T", " "))) if isinstance(message.ts, str) else ""
     time = f"<time>{stamp}</time>" if stamp else ""
     said = html.escape(heading(message, tools))
     body = "\n".join(filter(None, parts))
