@@ -124,6 +124,38 @@ def test_what_cannot_be_repaired_is_a_problem_with_its_reason(folder: Path):
     assert (folder / "s.jsonl").read_bytes() == BROKEN["lines"][0]
 
 
+def test_what_was_well_and_has_not_changed_is_not_read_again_unless_asked(folder: Path):
+    healthy("s")
+    healthy("t")
+    path, other = folder / "s.jsonl", folder / "t.jsonl"
+    long_ago = time.time() - 3600
+    for one in (path, other):
+        os.utime(one, (long_ago, long_ago))
+    assert list(checkup.look_over()) == []
+    good = path.read_bytes()
+    path.write_bytes(b"x" * len(good))  # behind the back of the clock
+    os.utime(path, (long_ago, long_ago))
+    assert list(checkup.look_over()) == []  # nothing tells that it changed
+    assert [f.session for f in checkup.look_over(thorough=True)] == ["s"]
+    assert [f.session for f in checkup.look_over()] == ["s"]  # and now it is known
+    other.write_bytes(other.read_bytes() + b"torn")
+    assert [f.session for f in checkup.look_over()] == ["s", "t"]
+    with Session.open("t"):
+        assert [f.state for f in checkup.look_over()] == ["broken", "open"]
+
+
+@pytest.mark.parametrize("memory", [b"", b"{", b"[]", b'{"release":"0","well":{}}', b"\xff", None])
+def test_a_lost_or_foreign_memory_means_reading_again(folder: Path, memory: bytes | None):
+    (folder / "s.jsonl").write_bytes(BROKEN["lines"][0])
+    cache = folder.parent / "cache"
+    if memory is None:
+        cache.write_text("in the way")
+    else:
+        cache.mkdir()
+        (cache / "sessions.json").write_bytes(memory)
+    assert [f.session for f in checkup.look_over()] == ["s"]
+
+
 def test_what_lies_beside_and_belongs_to_none_is_named_and_stays(folder: Path):
     healthy("s")
     mine = ["s.jsonl", "s.jsonl.archive", "s.jsonl.inbox", "s.jsonl.damaged", "s.jsonl.original-2", "s.lock"]

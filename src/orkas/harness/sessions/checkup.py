@@ -11,12 +11,15 @@ from typing import Literal
 
 import msgspec
 
+from orkas._version import __version__
 from orkas.harness.sessions import shelf
 from orkas.harness.sessions.names import sessions_folder
 from orkas.harness.sessions.recovery import VERSION
 from orkas.harness.sessions.session import Loaded, Session
 from orkas.infra import files
 from orkas.infra.errors import OrkasError, SessionLocked, SessionMissing, StorageError
+from orkas.infra.home import home
+from orkas.infra.messages import encode
 
 __all__ = ["Finding", "Mended", "State", "look_over", "mend", "paths", "strays"]
 
@@ -24,6 +27,8 @@ State = Literal["broken", "newer", "open", "unreadable"]
 """``broken``: ``shelf.repair`` mends it. The others are left as they are."""
 
 _LINES_NAMED = 5
+_SETTLED_S = 2.0
+"""The coarsest clock of a file system in use."""
 _FRESH_S = 600.0
 """A temporary file younger than this may still be at work."""
 
@@ -59,13 +64,66 @@ def paths() -> list[Path]:
     return [p for p in _beside_each_other() if p.name.endswith(".jsonl") and p.name[0] != "."]
 
 
-def look_over() -> Iterator[Finding]:
-    """Read every session that nobody has open, and tell of those that are not well. Writes nothing.
+def look_over(*, thorough: bool = False) -> Iterator[Finding]:
+    """Read every session that nobody has open, and tell of those that are not well. Changes no session.
+
+    Which ones were well is remembered with their size and time: unless ``thorough``, those that have not changed since
+    are not read again.
 
     Raises:
         StorageError: the folder cannot be listed.
     """
-    return (found for path in paths() if (found := _look(path)))
+    known = {} if thorough else _remembered()
+    well: dict[str, _Stamp] = {}
+    for path in paths():
+        name = path.name.removesuffix(".jsonl")
+        if owner := files.holder(path.with_name(f"{name}.lock")):
+            yield Finding(name, path, "open", f"is open ({owner}) and was not looked at")
+            continue
+        stamp = _stamp(path)
+        found = None if stamp is not None and known.get(name) == stamp else _look(path, name)
+        if found is not None:
+            yield found
+        elif stamp is not None:
+            well[name] = stamp
+    if well != known:
+        _remember(well)
+
+
+_Stamp = tuple[int, int]
+"""Size, and time of the last change in ns."""
+
+
+class _Memory(msgspec.Struct):
+    release: str
+    """The one that looked: another may see more."""
+    well: dict[str, _Stamp]
+
+
+def _memory_path() -> Path:
+    return home() / "cache" / "sessions.json"
+
+
+def _remembered() -> dict[str, _Stamp]:
+    try:
+        memory = msgspec.json.decode(_memory_path().read_bytes(), type=_Memory)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return memory.well if memory.release == __version__ else {}
+
+
+def _remember(well: dict[str, _Stamp]) -> None:
+    with suppress(StorageError):  # then they are read again
+        files.replace(_memory_path(), encode(_Memory(__version__, well)))
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    """None: it is gone, or was changed so lately that a further change could leave the same time."""
+    with suppress(OSError):
+        status = path.stat()
+        if time.time() - status.st_mtime > _SETTLED_S:
+            return status.st_size, status.st_mtime_ns
+    return None
 
 
 def mend(found: Finding) -> Mended | None:
@@ -79,10 +137,7 @@ def mend(found: Finding) -> Mended | None:
     return Mended(found.session, found.repair, done.original) if done.original else None
 
 
-def _look(path: Path) -> Finding | None:
-    name = path.name.removesuffix(".jsonl")
-    if owner := files.holder(path.with_name(f"{name}.lock")):
-        return Finding(name, path, "open", f"is open ({owner}) and was not looked at")
+def _look(path: Path, name: str) -> Finding | None:
     try:
         session = Session.read(path)
     except SessionMissing:

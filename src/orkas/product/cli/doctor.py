@@ -1,6 +1,6 @@
 """``orkas doctor``: is this installation well, and what is to be done where it is not.
 
-Changes nothing, but for ``--repair``: then sessions that are damaged are repaired, of each a copy is kept.
+Changes nothing of the user's, but for ``--repair``: then damaged sessions are repaired, of each a copy is kept.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def _mended() -> Iterator[Finding]:
     from orkas.harness.sessions import checkup
 
     yield from _shelf()
-    for found in checkup.look_over():
+    for found in checkup.look_over(thorough=True):
         if found.state != "broken":
             yield _unwell(found)
         elif done := checkup.mend(found):
