@@ -638,7 +638,7 @@ def test_stats_shows_what_this_conversation_used(start: Start) -> None:
     terminal.ready()
     terminal.say("/stats")
     terminal.shows("`orkas stats` shows all conversations.")
-    assert re.search(r"demo/offline +1 ", terminal.text) and re.search(r"total +1 ", terminal.text)
+    assert re.search(r"scripted/model +1 ", terminal.text) and re.search(r"total +1 ", terminal.text)
 
 
 @pytest.mark.parametrize("word", ["exit", "quit"])
