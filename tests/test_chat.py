@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -627,6 +628,17 @@ def test_help_lists_every_command(start: Start) -> None:
     terminal.ready()
     for name in ("/help", "/model", "/session", "/clear", "/thinking", "/expand", "/exit", "Ctrl-C", "Ctrl-J"):
         assert name in terminal.text
+
+
+def test_stats_shows_what_this_conversation_used(start: Start) -> None:
+    terminal = start()
+    terminal.say("/stats")
+    terminal.shows("Nothing was counted in this conversation yet.")
+    terminal.say("hello")
+    terminal.ready()
+    terminal.say("/stats")
+    terminal.shows("`orkas stats` shows all conversations.")
+    assert re.search(r"scripted/model +1 ", terminal.text) and re.search(r"total +1 ", terminal.text)
 
 
 @pytest.mark.parametrize("word", ["exit", "quit"])

@@ -46,7 +46,7 @@ Images: TypeAlias = Sequence["Image | str | os.PathLike[str]"]
 
 
 def builtins() -> list[Tool]:
-    """The built-in tools: read_file, write_file, edit_file, list_files, search_files, shell."""
+    """The built-in tools: read_file, write_file, edit_file, list_files, search_files, shell, read_result."""
     from orkas.tools import builtins as make
 
     return make()
@@ -252,6 +252,8 @@ class Agent:
     def _wired(self, abort: Abort) -> Setup:
         assert self._provider is not None
         self._meter.vendor = self._provider.id
+        if self._recorder.session is not self.session:
+            self._recorder = Recorder(self.session)
         small = self._provider.info(self._model).small
         offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
         return Setup(

@@ -49,6 +49,7 @@ class Exchange:
                 with abort.guard():
                     await asyncio.sleep(wait_s)
                 abort.check()
+                turn.setup.recorder.retried(turn.setup.full_model)
         turn.retries.succeeded()
         turn.heard(self.reply)
         self.partial = ""

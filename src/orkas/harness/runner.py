@@ -30,6 +30,7 @@ from orkas.infra.events import (
     ErrorClass,
     ErrorInfo,
     Event,
+    Notice,
     Outcome,
     TextDelta,
     ToolEnd,
@@ -93,6 +94,10 @@ class Runner:
                 _log.exception("internal fault")
         finally:
             self._leave_paired()
+            turn.setup.recorder.close()
+        if trouble := turn.setup.recorder.trouble():
+            text = f"The statistics could not be kept ({trouble}); the conversation is not affected."
+            yield Notice(turn.next_seq(), "warning", text)
         yield Done(
             turn.next_seq(), outcome, turn.text, turn.stop_reason, turn.setup.full_model, self._session.id, turn.rounds,
             turn.usage, turn.tools, error,
@@ -216,6 +221,7 @@ class Runner:
             [message] = await self._session.commit(_result_message(call, result, self._session, following))
             self._running = None
             self.turn.count(call.name, is_error=result.is_error)
+            self.turn.setup.recorder.used(call.name, error=_error_of(result))
             images += [_image_message(call, image) for image in result.images]
             yield ToolEnd(self.turn.next_seq(), call.id, call.name, text_of(message), result.is_error)
         if images:
@@ -265,6 +271,7 @@ class Runner:
             if message.tool_call_id == self._running:
                 name = self._name_of(message.tool_call_id)
                 self.turn.count(name, is_error=True)
+                self.turn.setup.recorder.used(name, error="")
                 yield ToolEnd(self.turn.next_seq(), message.tool_call_id, name, text_of(message), is_error=True)
 
     def _name_of(self, call_id: str) -> str:
@@ -282,6 +289,11 @@ class Runner:
         if closing:
             with suppress(StorageError):
                 self._session.append(*closing)
+
+
+def _error_of(result: ToolResult) -> str:
+    """As the statistics call it."""
+    return "fault" if result.fault else "failed" if result.is_error else ""
 
 
 def _raise_for(stop_reason: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from orkas.infra.errors import SessionLocked, StorageError
 
-__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "make_folder", "replace"]
+__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "holder", "make_folder", "replace"]
 
 if sys.platform == "win32":
     import msvcrt
@@ -378,6 +378,23 @@ class Lock:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         self.release()
+
+
+def holder(path: Path) -> str | None:
+    """Who holds this lock at this moment, in words; None: nobody. The file is neither made nor removed."""
+    try:
+        fd = OPS.open(path, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        _lock(fd)
+    except OSError:
+        return _owner(path)
+    else:
+        _unlock(fd)
+        return None
+    finally:
+        os.close(fd)
 
 
 def _is_current(fd: int, path: Path) -> bool:

@@ -15,6 +15,7 @@ from orkas.infra import process
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import new_id
 from orkas.infra.output import Output, readable
+from orkas.infra.threads import in_thread
 
 __all__ = ["Shell"]
 
@@ -56,6 +57,8 @@ class Shell:
         ended = await process.run(
             start, output=output, timeout_s=limit, abort=context.abort, alive_sign=context.progress
         )
+        if output.file is not None and not ended.stopped:
+            await in_thread(output.settle, "shell")
         text = "\n".join([_shown(output), *notes, *_ending(ended, limit)])
         return ToolResult(
             text,
@@ -96,14 +99,14 @@ def _shown(output: Output) -> str:
 
 
 def _where(output: Output) -> str:
-    if output.complete:
-        return f"the whole output is in {output.file}, see it with read_file or search_files"
+    if output.complete and output.file is not None:
+        return f"the whole output is kept: read on with read_result, file {output.file.name}"
     if output.file is None:
         return f"they are lost, the whole output could not be kept ({output.trouble}); run again with less output"
     why = f" ({output.trouble})" if output.trouble else ""
     lost = output.total - len(output.tail()) - output.kept
     rest = f"{lost:,} bytes after them are lost{why}" if lost > 0 else f"the rest is shown below{why}"
-    return f"the first {output.kept:,} bytes are in {output.file}, incomplete; {rest}"
+    return f"the first {output.kept:,} bytes are in {output.file.name}, incomplete (see read_result); {rest}"
 
 
 def _ending(ended: process.Ended, limit: float) -> list[str]:

@@ -87,7 +87,7 @@ class Attachments:
         stem = re.sub(r"[^A-Za-z0-9_-]", "_", name).lstrip("_-")[:40] or "result"
         file = f"{stem}-{hashlib.sha256(data).hexdigest()[:32]}.txt"
         self._waiting[file] = data
-        where = f"the whole ({len(data):,} bytes) is kept as {file} among the files of this session"
+        where = f"the whole ({len(data):,} bytes) is kept: read on with read_result, file {file}"
         return Text(text=clip(text, where), file=file, bytes=len(data))
 
     def store_image(self, image: Image) -> Image:

@@ -127,6 +127,21 @@ def _list(chat: Chat) -> None:
         chat.screen.say("No session is on disk yet; this one will be after your first message.")
 
 
+def _stats(chat: Chat, _: str) -> None:
+    from orkas.harness import statistics
+    from orkas.product import stats
+
+    session = chat.agent.session
+    lines = [line for line in statistics.read().lines if line.session == session.id] if session.path else []
+    if not lines:
+        where = "yet" if session.path else "of it: it lives in memory"
+        chat.screen.say(f"Nothing was counted in this conversation {where}.")
+        return
+    for line in stats.as_lines(stats.report(lines)):
+        chat.screen.say(line)
+    chat.screen.say("`orkas stats` shows all conversations.", "dim")
+
+
 def _clear(chat: Chat, _: str) -> None:
     old = chat.agent.session
     chat.open_session(sessions.fresh_id())
@@ -155,6 +170,7 @@ COMMANDS = (
     Command("/help", "what can be typed here", _help),
     Command("/model [NAME]", "show the model, or take another from the next turn on", _model),
     Command("/session [list|ID]", "show this conversation, list the last ones, or go to one", _session),
+    Command("/stats", "what this conversation has used: tokens, cost, tools", _stats),
     Command("/clear", "start afresh; this conversation stays on disk", _clear),
     Command("/thinking", "show or fold the model's reasoning", _thinking),
     Command("/expand [N]", "show the whole of a tool's result, the last one by default", _expand),

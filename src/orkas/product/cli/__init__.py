@@ -27,6 +27,7 @@ COMMANDS = {
     "config": "read and change settings",
     "tool": "list the tools; run one as the model would",
     "policy": "what the policy says of a shell command; runs nothing",
+    "stats": "what was used: tokens, cost, retries, tools and their errors",
     "doctor": "check this installation",
 }
 """Every command and its line of help. Its room is the module of the same name here."""

@@ -238,9 +238,14 @@ def _search(options: argparse.Namespace) -> int:
 
     hits = list(shelf.search(parsing.plain(options.query)))
     if options.json:
-        out.data([{"id": hit.session, "n": hit.message, "role": hit.role, "text": hit.text} for hit in hits])
+        out.data(
+            [
+                {"id": h.session, "n": h.message or None, "role": h.role, "text": h.text, "archived": h.archived}
+                for h in hits
+            ]
+        )
     elif not hits:
         out.note(f"no conversation holds {options.query!r}")
     else:
-        out.table([(hit.session, f"[{hit.message}]", hit.text) for hit in hits])
+        out.table([(h.session, "[archived]" if h.archived else f"[{h.message}]", h.text) for h in hits])
     return 0
