@@ -156,7 +156,8 @@ def is_poll(name: str, arguments: Mapping[str, Any] | None) -> bool:
 _UNFINISHED = re.compile(
     r"(?<![\w-])(?:pending|queued|enqueued|in[ _-]?progress|in[ _-]?flight"
     r"|not (?:yet|ready|done|finished|complete)|still (?:\w+ing|in|not)|unfinished|incomplete|processing"
-    r"|provisioning|try again (?:later|in|soon)|retry[ _-]after|please wait|not[ _]?started|initiali[sz]ing|rolling out|awaiting|activating"
+    r"|provisioning|try again (?:later|in|soon)|retry[ _-]after|please wait|not[ _]?started"
+    r"|initiali[sz]ing|rolling out|awaiting|activating"
     r"|ausstehend|in bearbeitung|in arbeit|noch nicht|wartet|läuft noch|en cours|en attente|pas encore|en curso"
     r"|en progreso|pendiente|en espera|procesando|en cola|in corso|in attesa|in coda|em andamento|pendente|em execução"
     r"|aguardando|na fila|bezig|in behandeling|wachtend|w toku|oczekuj\w*|devam ediyor|bekliyor|beklemede|pågår|väntar"
@@ -166,8 +167,8 @@ _UNFINISHED = re.compile(
     re.IGNORECASE,
 )
 _GOING_ON = re.compile(
-    r"(?<![\w-])(?:running(?! (?:\d+|one|all) \w+)|waiting|starting|loading|building|deploying|scheduled|creating|working"
-    r"|elapsed|remaining|eta|läuft)(?!\w)|(?<![\d.])\d{1,2}(?:\.\d+)? ?%",
+    r"(?<![\w-])(?:running(?! (?:\d+|one|all) \w+)|waiting|starting|loading|building|deploying|scheduled|creating"
+    r"|working|elapsed|remaining|eta|läuft)(?!\w)|(?<![\d.])\d{1,2}(?:\.\d+)? ?%",
     re.IGNORECASE,
 )
 _FINISHED = re.compile(

@@ -48,7 +48,7 @@ __all__ = [
 _HEAD_BYTES, _TAIL_BYTES = 32 * 1024, 16 * 1024
 _SKEW = 60.0  # seconds by which a time may lie in the future and still be believed
 _TITLE = 80
-_BESIDE = r"\.(damaged|archive|original(-\d+)?)"
+_BESIDE = r"\.(damaged|archive|inbox|original(-\d+)?)"
 
 
 class SessionInfo(msgspec.Struct):
