@@ -522,8 +522,7 @@ def test_what_is_typed_during_a_turn_is_seen_and_sent_to_it(start: Start) -> Non
 
 
 def test_it_reaches_the_model_after_the_running_tool(start: Start) -> None:
-    before = "import os; os.environ['PAUSE'] = '1'"
-    terminal = start('[["I look. ", call("show", text="x"), 0.8], "Understood."]', before=before)
+    terminal = start('[["I look. ", call("show", text="x"), 0.8], "Understood."]')
     terminal.say("go")
     terminal.shows("I look.")
     terminal.key("not that one\r")

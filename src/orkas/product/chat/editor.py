@@ -98,6 +98,7 @@ def quiet(descriptor: int) -> Iterator[None]:
         yield
         return
     silent = [*before]
+    silent[0] &= ~termios.ICRNL  # Enter and a line feed stay two things
     silent[3] &= ~(termios.ECHO | termios.ICANON)
     try:
         termios.tcsetattr(descriptor, termios.TCSANOW, silent)
