@@ -244,9 +244,20 @@ def test_nothing_is_no_message(text: Any) -> None:
     for send in (agent.steer, agent.queue):
         with pytest.raises(UsageError, match="empty"):
             send(text)
-    with pytest.raises(UsageError, match="put the material into a file"):
-        agent.steer("x" * 1_000_001)
+    for much in ("x" * 1_000_001, "\0" * 900_000):  # a control code takes six bytes of a record
+        with pytest.raises(UsageError, match="put the material into a file"):
+            agent.steer(much)
     assert agent.session.inbox.waiting() == []
+
+
+async def test_the_largest_that_is_taken_is_taken_by_the_session_too() -> None:
+    agent = Agent(ScriptedProvider(["ok"]), tools=[], session=Session.open("s"))
+    for much in ("x" * 1_000_000, "\0" * 600_000, "中" * 1_000_000):
+        agent.steer(much)
+    done = (await drain(agent))[-1]
+    assert isinstance(done, Done) and done.outcome == "completed"
+    assert [len(t) for t in said(agent.session.messages)] == [1_000_000, 600_000, 1_000_000, 2]
+    agent.session.close()
 
 
 def test_a_session_that_is_closed_or_only_read_takes_nothing() -> None:

@@ -77,24 +77,26 @@ class Ruling(msgspec.Struct, frozen=True):
 class _Seen:
     """The results of one call so far. Texts are made steady only once a second one has to be compared."""
 
-    __slots__ = ("raw", "steady", "unread")
+    __slots__ = ("last", "raw", "steady", "unread")
 
     def __init__(self, result: int, text: str) -> None:
+        self.last = result
         self.raw = {result}
         self.unread = [text]
         self.steady: set[int] = set()
 
-    def holds(self, result: int, text: str) -> bool:
-        """Whether the result says nothing new; it is known from now on."""
+    def news(self, result: int, text: str) -> str:
+        """``new``; ``again``, what it said last time, but for clocks; or ``back``, what it said before that."""
+        before, self.last = self.last, result
         if result in self.raw:
-            return True
+            return "again" if result == before else "back"
         self.raw.add(result)
         self.steady.update(hash(steady(t)) for t in self.unread)
         self.unread.clear()
         plain = hash(steady(text))
         known = plain in self.steady
         self.steady.add(plain)
-        return known
+        return "again" if known else "new"
 
 
 class Governor:
@@ -118,6 +120,7 @@ class Governor:
         self._seen: dict[int, _Seen] = {}
         self._results: set[int] = set()  # of errors, and of what is long or empty: whoever gave them
         self._last: dict[str, ToolCall] = {}  # the newest call of each tool
+        self._before: list[int] = []  # the calls of the last round
         self._progress()
 
     def _progress(self) -> None:
@@ -152,6 +155,7 @@ class Governor:
 
     def _weigh(self, looks: list[_Look], took: float) -> Ruling:
         news = [self._news(look) for look in looks]
+        before, self._before = self._before, [look.near for look in looks]
         if "new" in news:
             self._progress()
             for look in looks:
@@ -162,17 +166,19 @@ class Governor:
         if waits and slow:
             self._patience = _PATIENCE
             return Ruling()
-        patient = waits or slow or "page" in news or self._patience > 0
-        self._patience = _PATIENCE if waits or slow or "page" in news else max(0, self._patience - 1)
+        moves = set(news) == {"back"} and before == self._before  # the same asked again, and it goes up and down
+        waits = waits or slow or moves or "page" in news
+        patient = waits or self._patience > 0
+        self._patience = _PATIENCE if waits else max(0, self._patience - 1)
         return self._count(looks, news, patient=patient)
 
     def _news(self, look: _Look) -> str:
-        """What the call brought: ``new``, ``again`` (all of it known), or, of a call that is new but tells nothing:
-        ``error``, ``barren``, ``page``."""
+        """What the call brought: ``new``, ``again``, ``back``; or, of a call that is new but tells nothing: ``error``,
+        ``barren``, ``page``."""
         last, self._last[look.call.name] = self._last.get(look.call.name), look.call
         seen = self._seen.get(look.near)
         if seen is not None:
-            return "again" if seen.holds(look.result, look.text) else "new"
+            return seen.news(look.result, look.text)
         self._seen[look.near] = _Seen(look.result, look.text)
         if not (look.is_error or len(look.text) >= _LONG or is_empty(look.text)):
             return "new"
@@ -193,7 +199,7 @@ class Governor:
         """Nothing was new. Calls of one round count once, however many of them are the same."""
         exact = max(_counted(self._exact, {look.exact for look in looks}))
         near = max(_counted(self._near, {look.near for look in looks}))
-        if set(news) != {"again"}:
+        if not set(news) <= {"again", "back"}:
             self._barren += 1
         self._same_error = self._same_error + 1 if all(look.is_error for look in looks) and "error" in news else 0
         found = [
@@ -214,6 +220,7 @@ class Governor:
     def spoken(self) -> None:
         """The user has spoken: what was repeated before does not count any more."""
         self._forget()
+        self.answer_only = False
 
 
 class _Look:

@@ -155,7 +155,7 @@ def is_poll(name: str, arguments: Mapping[str, Any] | None) -> bool:
 
 _UNFINISHED = re.compile(
     r"(?<![\w-])(?:pending|queued|enqueued|in[ _-]?progress|in[ _-]?flight"
-    r"|not (?:yet|ready|done|finished|complete)|still (?:\w+ing|in|not)|unfinished|incomplete|processing"
+    r"|yet|not (?:ready|done|finished|complete|available)|still (?:\w+ing|in|not)|unfinished|incomplete|processing"
     r"|provisioning|try again (?:later|in|soon)|retry[ _-]after|please wait|not[ _]?started"
     r"|initiali[sz]ing|rolling out|awaiting|activating"
     r"|ausstehend|in bearbeitung|in arbeit|noch nicht|wartet|läuft noch|en cours|en attente|pas encore|en curso"
@@ -168,7 +168,7 @@ _UNFINISHED = re.compile(
 )
 _GOING_ON = re.compile(
     r"(?<![\w-])(?:running(?! (?:\d+|one|all) \w+)|waiting|starting|loading|building|deploying|scheduled|creating"
-    r"|working|elapsed|remaining|eta|läuft)(?!\w)|(?<![\d.])\d{1,2}(?:\.\d+)? ?%",
+    r"|working|elapsed|remaining|eta|läuft)(?!\w)|(?<![\d.])\d{1,2}(?:\.\d+)? ?%|\b\d+ of \d+\b|(?:…|\.\.\.)\s*\Z",
     re.IGNORECASE,
 )
 _FINISHED = re.compile(
@@ -176,6 +176,10 @@ _FINISHED = re.compile(
     re.IGNORECASE,
 )
 _STATE = re.compile(r"(?:status|state|phase|stage|conclusion)[\"']?\s*[:=：]\s*[\"']?([\w -]{1,40})", re.IGNORECASE)
+_NO = re.compile(
+    r"\b(?:is_?)?(?:done|ready|completed?|finished|available|success|healthy)[\"']?\s*[:=]\s*(?:false|no|0|null|none)\b",
+    re.IGNORECASE,
+)
 _SHORT = 600
 """Characters of a result that is nothing but news of how far something is."""
 
@@ -188,7 +192,7 @@ def is_unfinished(text: str, *, is_error: bool) -> bool:
             return True
     if len(text) > _SHORT:
         return False
-    if _UNFINISHED.search(head):
+    if _UNFINISHED.search(head) or _NO.search(head):
         return True
     return not is_error and bool(_GOING_ON.search(head)) and not _FINISHED.search(head)
 

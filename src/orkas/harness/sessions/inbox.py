@@ -25,7 +25,9 @@ __all__ = ["LONGEST", "Inbox"]
 _log = logging.getLogger("orkas.sessions")
 
 LONGEST = 1_000_000
-"""Characters of one message. It has to fit into one record of the session."""
+"""Characters of one message: what is longer, a session does not keep as it is."""
+_LARGEST = 4_000_000
+"""Bytes of its record. One that no session could hold would stand in the way of every turn."""
 
 Kind: TypeAlias = Literal["steer", "queue"]
 
@@ -181,7 +183,7 @@ class Inbox:
 def _checked(text: str) -> str:
     if not isinstance(text, str) or not text.strip():
         raise UsageError("there is nothing to send: the message is empty", hint="give a text")
-    if len(text) > LONGEST:
+    if len(text) > LONGEST or len(encode(text)) > _LARGEST:
         raise UsageError(
             f"a message of {len(text):,} characters is too long; {LONGEST:,} are allowed",
             hint="put the material into a file and name the file in the message",
