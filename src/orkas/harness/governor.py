@@ -26,7 +26,7 @@ from orkas.harness.sameness import (
 )
 from orkas.harness.tool import Tool
 from orkas.infra.events import ToolCount
-from orkas.infra.messages import ToolCall, ToolMessage, text_of
+from orkas.infra.messages import Image, Message, ToolCall, ToolMessage, UserMessage, text_of
 from orkas.providers.small import REPEATED
 
 __all__ = ["STATUS_TOKENS", "Governor", "Limits", "Ruling", "converging", "plain_status", "status_request"]
@@ -142,15 +142,17 @@ class Governor:
         self._called.add(key)
         return REPEATED if self.answer_only else ""
 
-    def judge(self, calls: Sequence[ToolCall], results: Sequence[ToolMessage]) -> Ruling:
-        """Take in one round: its calls and their results, in order."""
+    def judge(self, calls: Sequence[ToolCall], results: Sequence[Message]) -> Ruling:
+        """Take in one round: its calls and all that came of them, results in order and pictures of tools."""
         took = 0.0 if self._began is None else self._clock() - self._began
         self._began = None
         usable = any(c.arguments is not None and c.name.strip() in self._tools for c in calls)
         self._unusable = 0 if usable or not calls else self._unusable + 1
         if self._unusable >= MAX_UNUSABLE:
             return Ruling(stop=f"Stopped: the model's tool calls could not be read {MAX_UNUSABLE} times in a row.")
-        looks = [_Look(call, result) for call, result in zip(calls, results, strict=False)]
+        outcomes = [m for m in results if type(m) is ToolMessage]
+        pictures = _pictures(results) if len(outcomes) < len(results) else {}
+        looks = [_Look(c, m, pictures.get(m.tool_call_id, "")) for c, m in zip(calls, outcomes, strict=False)]
         return self._weigh(looks, took) if looks else Ruling()
 
     def _weigh(self, looks: list[_Look], took: float) -> Ruling:
@@ -228,12 +230,12 @@ class _Look:
 
     __slots__ = ("call", "exact", "is_error", "near", "result", "text")
 
-    def __init__(self, call: ToolCall, result: ToolMessage) -> None:
+    def __init__(self, call: ToolCall, result: ToolMessage, pictures: str) -> None:
         given = call.arguments if call.arguments is not None else call.arguments_raw
         kept = without_volatile(given)
         key = canonical(given)
         self.call = call
-        self.text = text_of(result)
+        self.text = text_of(result) + pictures
         self.is_error = result.is_error
         self.result = hash((result.is_error, self.text))
         self.exact = hash((call.name, key, self.result))
@@ -247,6 +249,18 @@ class _Look:
     @property
     def unfinished(self) -> bool:
         return is_unfinished(self.text, is_error=self.is_error)
+
+
+def _pictures(messages: Sequence[Message]) -> dict[str, str]:
+    """What tells the pictures of each call from others."""
+    found: dict[str, str] = {}
+    for message in messages:
+        if type(message) is UserMessage and message.tool_call_id:
+            for block in message.content:
+                if isinstance(block, Image):
+                    mark = f" [picture {hash(block.file or block.data)}]"
+                    found[message.tool_call_id] = found.get(message.tool_call_id, "") + mark
+    return found
 
 
 def _counted(counter: Counter[int], keys: set[int]) -> list[int]:
@@ -291,13 +305,14 @@ _LAST = (
 
 
 def _rule(limits: Limits, count: int, words: _Words, look: _Look, *, again: bool) -> Ruling:
+    """``again``: the model was told before. Nobody is stopped who was not, also where patience has just ended."""
     if count < limits.nudge:
         return Ruling()
     call = f"{look.call.name} {canonical(look.call.arguments).decode(errors='replace')}"
     about = {"count": count, "name": _clipped(look.call.name), "call": _clipped(call), "result": _clipped(look.text)}
-    if count >= limits.stop:
+    if count >= limits.stop and again:
         return Ruling(stop=f"Stopped because the turn repeated itself: {words.user.format(**about)}.", ask=True)
-    if count not in (limits.nudge, (limits.nudge + limits.stop) // 2, limits.stop - 1):
+    if count < limits.stop and count not in (limits.nudge, (limits.nudge + limits.stop) // 2, limits.stop - 1):
         return Ruling()
     return Ruling(nudge=words.model.format(**about) + (_LAST if again else _INSTEAD))
 

@@ -40,6 +40,7 @@ from orkas.infra.events import (
 )  # fmt: skip
 from orkas.infra.messages import (
     Image,
+    Message,
     StopReason,
     Text,
     ToolCall,
@@ -134,8 +135,7 @@ class Runner:
         if not calls:
             return
         self.turn.stop_reason = "tool_use"
-        results = [m for m in self._session.messages[before:] if type(m) is ToolMessage]
-        async with aclosing(self._govern(calls, results)) as events:
+        async with aclosing(self._govern(calls, self._session.messages[before:])) as events:
             async for event in events:
                 yield event
 
@@ -233,7 +233,7 @@ class Runner:
             async for told in telling:
                 yield told
 
-    async def _govern(self, calls: list[ToolCall], results: list[ToolMessage]) -> AsyncGenerator[Event, None]:
+    async def _govern(self, calls: list[ToolCall], results: list[Message]) -> AsyncGenerator[Event, None]:
         """After a round of tools: end the turn where the model would go on for ever."""
         turn = self.turn
         ruling = self._governor.judge(calls, results)
