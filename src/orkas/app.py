@@ -20,7 +20,6 @@ from orkas.harness.policy import Policy
 from orkas.harness.prompt import system_prompt
 from orkas.harness.retry import MAX_RETRIES
 from orkas.harness.runner import Runner
-from orkas.harness.sessions.inbox import Inbox
 from orkas.harness.sessions.session import Session
 from orkas.harness.statistics import Recorder
 from orkas.harness.tool import FunctionTool, Tool, ToolContext
@@ -111,7 +110,6 @@ class Agent:
         learnt = Calibration(keep=self.session.files is not None)  # a session in memory leaves no trace
         self._meter = Meter(window=context_window, compact_at=compact_at, learnt=learnt)
         self._compactor = Compactor()
-        self._inbox = Inbox()
         self._recorder = Recorder()
         self._max_output = max_output
         self._base_url, self._api_key = base_url, api_key
@@ -220,6 +218,23 @@ class Agent:
         if running is not None:
             running.loop.call_soon_threadsafe(running.abort.fire)
 
+    def steer(self, text: str) -> str:
+        """Say something to the running turn, from any task or thread: it goes out with the next request, after the
+        results of the round under way. Durable when this returns; returns the id of its ``user_input`` event.
+
+        Without a running turn it waits, also through a crash, and goes out at the beginning of the next one. So does
+        what a turn leaves behind that was stopped, failed, or came to a limit.
+
+        Raises:
+            UsageError: it is empty or too long, or the session is closed.
+            StorageError: it could not be saved; nothing of it is kept.
+        """
+        return self.session.inbox.steer(text)
+
+    def queue(self, text: str) -> str:
+        """Say something for when the turn would end: the same stream then goes on with it. Otherwise as ``steer``."""
+        return self.session.inbox.queue(text)
+
     async def aclose(self) -> None:
         """Give back network connections. The agent and its session can still be used."""
         if self._provider is not None:
@@ -266,7 +281,7 @@ class Agent:
             context=ToolContext(self.cwd, abort, files=self.session.files),
             meter=self._meter,
             compactor=self._compactor,
-            inbox=self._inbox,
+            inbox=self.session.inbox,
             recorder=self._recorder,
             system=system_prompt(self.cwd, self._tools, extra=self._system, small=small),
             thinking=self._thinking,

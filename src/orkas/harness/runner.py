@@ -19,8 +19,9 @@ from msgspec.structs import replace
 from orkas.harness import pairing
 from orkas.harness.exchange import Exchange
 from orkas.harness.execute import execute
-from orkas.harness.governor import Governor
+from orkas.harness.governor import Governor, converging
 from orkas.harness.sessions.session import Session
+from orkas.harness.status import StatusAnswer
 from orkas.harness.tool import ToolResult
 from orkas.harness.turn import Turn
 from orkas.infra.abort import Aborted
@@ -40,6 +41,7 @@ from orkas.infra.events import (
 )  # fmt: skip
 from orkas.infra.messages import (
     Image,
+    Message,
     StopReason,
     Text,
     ToolCall,
@@ -138,8 +140,7 @@ class Runner:
         if not calls:
             return
         self.turn.stop_reason = "tool_use"
-        results = [m for m in self._session.messages[before:] if type(m) is ToolMessage]
-        async with aclosing(self._govern(calls, results)) as events:
+        async with aclosing(self._govern(calls, self._session.messages[before:])) as events:
             async for event in events:
                 yield event
 
@@ -147,7 +148,8 @@ class Runner:
         """Put what the user sent into the conversation, exactly once, then tell."""
         if not messages:
             return
-        await self._session.commit(*messages)
+        known = {m.id for m in self._session.messages}  # one whose save failed before waits in the session
+        await self._session.commit(*(m for m in messages if m.id not in known))
         self.turn.setup.inbox.taken(messages)
         self._governor.spoken()
         for message in messages:
@@ -237,22 +239,38 @@ class Runner:
             async for told in telling:
                 yield told
 
-    async def _govern(self, calls: list[ToolCall], results: list[ToolMessage]) -> AsyncGenerator[Event, None]:
+    async def _govern(self, calls: list[ToolCall], results: list[Message]) -> AsyncGenerator[Event, None]:
         """After a round of tools: end the turn where the model would go on for ever."""
         turn = self.turn
         ruling = self._governor.judge(calls, results)
-        self._nudge = ruling.nudge
+        self._nudge = "\n\n".join(filter(None, (ruling.nudge, converging(turn.rounds, turn.setup.max_rounds))))
         if turn.rounds >= turn.setup.max_rounds:
             rounds = f"{turn.rounds} rounds" if turn.rounds > 1 else "one round"
             text = f"Stopped after {rounds}, the limit for one turn. Say “continue” to go on."
             ending = self._say(text, "max_rounds")
-        elif ruling.stop:
-            ending = self._say(ruling.stop, "loop")
+        elif ruling.stop and not turn.setup.inbox.steered():  # the user's word may lead out of it
+            ending = self._break_off(ruling.stop) if ruling.ask else self._say(ruling.stop, "loop")
         else:
             return
         async with aclosing(ending) as events:
             async for event in events:
                 yield event
+
+    async def _break_off(self, why: str) -> AsyncGenerator[Event, None]:
+        """End a turn that repeats itself: why, then where things stand."""
+        turn = self.turn
+        yield TextDelta(turn.next_seq(), f"{why}\n\n")
+        status = StatusAnswer(turn, why)
+        try:
+            async with aclosing(status.events()) as events:
+                async for event in events:
+                    yield event
+        except Aborted:
+            self._keep_partial(f"{why}\n\n")
+            raise
+        turn.text, turn.stop_reason = f"{why}\n\n{status.text}", "loop"
+        await self._session.commit(replace(turn.own_words(turn.text, "loop"), usage=status.usage))
+        yield TextDelta(turn.next_seq(), status.text)
 
     async def _say(self, text: str, reason: StopReason) -> AsyncGenerator[Event, None]:
         """End the turn with words of our own, as the model's last message."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from orkas.infra.errors import SessionLocked, StorageError
 
-__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "holder", "make_folder", "replace"]
+__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "holder", "make_folder", "remove", "replace"]
 
 if sys.platform == "win32":
     import msvcrt
@@ -278,6 +278,20 @@ def replace(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
         raise _failure(path, error) from error
     with suppress(OSError):  # a second name of the old content: swept away by the next replace
         ops.unlink(kept)
+
+
+def remove(path: Path, *, ops: Ops = OPS) -> None:
+    """Take a file away; durable when it returns. One that is not there is no failure.
+
+    Raises:
+        StorageError: it may still be there.
+    """
+    try:
+        with suppress(FileNotFoundError):
+            ops.unlink(path)
+        ops.sync_folder(path.parent)
+    except OSError as error:
+        raise _failure(path, error) from error
 
 
 def _write_new(path: Path, data: bytes, ops: Ops) -> None:

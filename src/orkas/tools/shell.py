@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,8 @@ __all__ = ["Shell"]
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 600
+GRACE_S = 30
+"""Seconds beyond its time limit in which a command is ended and its output collected."""
 
 
 class ShellInput(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,6 +47,10 @@ class Shell:
         " To read, find or change files use the file tools."
     )
     parameters = schema_of(ShellInput)
+
+    def limit_s(self, arguments: Mapping[str, Any]) -> float:
+        """The time limit of the command and some more: it is ended by us, in order, before anybody gives it up."""
+        return _time_limit(check_arguments(dict(arguments), ShellInput).timeout_s) + GRACE_S
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ShellInput)

@@ -20,6 +20,7 @@ import msgspec
 from orkas.harness.pairing import is_paired, repair
 from orkas.harness.sessions.attachments import Attachments
 from orkas.harness.sessions.draft import Draft, Round, place
+from orkas.harness.sessions.inbox import Inbox
 from orkas.harness.sessions.names import find, locate, missing, sessions_folder, valid_id
 from orkas.harness.sessions.recovery import Recovered
 from orkas.harness.sessions.store import JsonlStore, files_of
@@ -71,6 +72,8 @@ class Session:
     warnings: list[str]
     """What the user should know of the loading, in plain sentences."""
     loaded: Loaded
+    inbox: Inbox
+    """What the user sent and no turn has taken yet."""
 
     def __init__(self, id: str | None = None) -> None:
         self.id = new_id() if id is None else id
@@ -78,6 +81,7 @@ class Session:
         self.messages = []
         self.warnings = []
         self.loaded = Loaded()
+        self.inbox = Inbox()
         self._store: JsonlStore | None = None
         self._lock: files.Lock | None = None
         self._attachments = Attachments(None)
@@ -110,6 +114,7 @@ class Session:
             session._lock = lock
             session._attachments = Attachments(files_of(path), ops)
             session._load(path, JsonlStore(path, id=name, ops=ops), missing_ok=create)
+            session.inbox.settle()
         except BaseException:
             lock.release()
             raise
@@ -128,6 +133,7 @@ class Session:
         session._refusal = "was opened for reading only"
         session._attachments = Attachments(files_of(path))
         session._load(path, JsonlStore(path, id=session.id), missing_ok=False)
+        session.inbox.refusal = session._refusal
         return session
 
     def _load(self, path: Path, store: JsonlStore, *, missing_ok: bool) -> None:
@@ -140,7 +146,8 @@ class Session:
             found.damaged, repaired.synthesized, repaired.dropped, repaired.reordered, repaired.renamed,
             found.duplicates, found.version,
         )  # fmt: skip
-        self.warnings = _warnings(self.id, found)
+        self.inbox = store.inbox()
+        self.warnings = [*_warnings(self.id, found), *self.inbox.warnings]
         self._round = None
         if repaired.synthesized and not repaired.renamed:
             self._healed = _open_at_tail(repaired.messages, found.messages)
@@ -247,6 +254,7 @@ class Session:
                 self._flush()
         finally:
             self._refusal = self._refusal or "is closed"
+            self.inbox.close(self._refusal)
             self._let_go()
 
     def __enter__(self) -> Session:

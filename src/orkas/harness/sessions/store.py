@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from orkas.harness.sessions.inbox import Inbox
 from orkas.harness.sessions.recovery import VERSION, Record, Recovered, records_of, recover
 from orkas.infra import files
 from orkas.infra.errors import SessionMissing, SessionUnreadable, StorageError
@@ -95,6 +96,10 @@ class JsonlStore:
         self._stored = list(found.messages)
         self._file = files.AppendFile(self.path, end=found.end, stray=len(found.torn), ops=self._ops)
         return found
+
+    def inbox(self) -> Inbox:
+        """What waits beside the file as it was loaded, without what is in it already."""
+        return Inbox(self._beside(".inbox"), (m.id for m in self._stored if m.id), ops=self._ops)
 
     def append(self, messages: Sequence[Message], lines: Sequence[bytes]) -> None:
         """Add records in one write; ``lines`` are the messages encoded, newline included. Durable when it returns.

@@ -162,6 +162,10 @@ def _expand(chat: Chat, number: str) -> None:
     chat.screen.expand(int(number) if number else None)
 
 
+def _queue(chat: Chat, _: str) -> None:
+    chat.screen.say("No turn is running: say it without /queue.", "warning")
+
+
 def _exit(chat: Chat, _: str) -> None:
     chat.leaving = 0
 
@@ -174,6 +178,7 @@ COMMANDS = (
     Command("/clear", "start afresh; this conversation stays on disk", _clear),
     Command("/thinking", "show or fold the model's reasoning", _thinking),
     Command("/expand [N]", "show the whole of a tool's result, the last one by default", _expand),
+    Command("/queue TEXT", "while a turn runs: say it when that has ended", _queue),
     Command("/exit", "leave; Ctrl-D does too", _exit),
 )
 _ALIASES = {"/quit": COMMANDS[-1], "/?": COMMANDS[0]}
