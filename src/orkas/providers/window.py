@@ -24,7 +24,7 @@ _SAYINGS = [
         rf"n_ctx\W{{1,4}}{_N}",
         rf"max(?:imum)?[ _](?:input|prompt|total)[ _]tokens?(?: is| of)?\W{{1,3}}{_N}",
         rf"max(?:imum)? (?:allowed )?(?:number of )?(?:input |prompt )?tokens(?: allowed)?(?: is| of)?\W{{1,3}}{_N}",
-        rf"(?:maximum|longest|largest) (?:allowed |prompt |input |model |sequence )*(?:length|size)(?: is| of)?\W{{1,3}}{_N}",
+        rf"(?:maximum|longest|largest) (?:allowed |prompt |input |model |sequence )*length(?: is| of)?\W{{1,3}}{_N}",
         rf"tokens? limit(?: is| of)?\W{{1,3}}{_N}",
         rf"limit (?:of|is|for (?:this|the) model is) {_N}",
         rf"must be (?:<=?|≤|at most|less than(?: or equal to)?|no (?:more|longer) than) {_N}",
