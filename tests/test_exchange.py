@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from hurried import hurry
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hurried import hurry
 from orkas import Agent, tool
 from orkas.harness import pairing
 from orkas.harness.limit import LEAST, MOST, Seam, joined, overlap
@@ -124,7 +125,7 @@ def test_text_before_an_overflow_is_taken_back_too() -> None:
 
 
 def test_a_window_that_is_silently_full_is_an_overflow() -> None:
-    events, done, provider, _ = turn([said("", usage=Usage(9_000, 0)), "There is room again."])
+    _, done, provider, _ = turn([said("", usage=Usage(9_000, 0)), "There is room again."])
     assert (done.outcome, done.text, len(provider.requests)) == ("completed", "There is room again.", 2)
 
 
@@ -190,7 +191,7 @@ def test_thinking_that_used_up_the_limit_is_answered_once_more() -> None:
 
 
 def test_calls_in_a_continuation_are_not_for_running() -> None:
-    events, done, _, agent = turn([said("One, "), ["two.", call("shell", command="ls")]])
+    _, done, _, agent = turn([said("One, "), ["two.", call("shell", command="ls")]])
     assert (done.text, done.stop_reason, done.tools) == ("One, two.", "stop", {})
     assert calls_of(agent.session.messages[-1]) == []
 
@@ -268,7 +269,7 @@ words = st.text("abcdefgh \n", max_size=40)
 
 def cut_up(text: str, places: list[int]) -> list[str]:
     at = sorted({0, len(text), *(p % (len(text) + 1) for p in places)})
-    return [text[a:b] for a, b in zip(at, at[1:], strict=False)]
+    return [text[a:b] for a, b in pairwise(at)]
 
 
 @given(words, st.text("abcdefgh \n", min_size=LEAST, max_size=60), words, st.lists(st.integers(0, 200), max_size=6))

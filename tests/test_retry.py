@@ -10,10 +10,10 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from hurried import hurry
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hurried import hurry
 from orkas import Agent, tool
 from orkas.harness.retry import MAX_RETRIES, MAX_TOTAL_S, MAX_WAIT_S, PATIENCE, Retries, span
 from orkas.infra.errors import ProviderError
