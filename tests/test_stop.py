@@ -80,7 +80,9 @@ class Once(Compactor):
     def due(self, turn: Turn) -> bool:
         return not self.ran and turn.rounds == 2
 
-    async def run(self, turn: Turn, *, keep: str = "", overflowed: bool = False) -> AsyncGenerator[Event, None]:
+    async def run(
+        self, turn: Turn, *, keep: str = "", overflowed: bool = False, forced: bool = False
+    ) -> AsyncGenerator[Event, None]:
         self.ran = True
         async with aclosing(Exchange(turn, turn.params("Sum it up."), told=False).events()) as events:
             async for event in events:

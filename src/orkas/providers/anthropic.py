@@ -100,6 +100,7 @@ class MessagesReader:
     def __init__(self, model: str) -> None:
         self.done = False
         self.brisk = False
+        self._begun = False
         self._calling = False  # a call is being written: its arguments come whole, after a silence
         self._model = model
         self._vendor = model.partition("/")[0]
@@ -120,7 +121,8 @@ class MessagesReader:
         parts: list[Part] = []
         if payloads:
             self._read(payloads, parts, last=not data)
-            self.brisk = (self.brisk or bool(parts)) and not self._calling
+            self._begun = self._begun or bool(parts)
+            self.brisk = self._begun and not self._calling
         if not data and self._body.whole is not None:
             self._read_whole(self._body.whole, parts)
         return parts
