@@ -117,18 +117,6 @@ async def test_a_stream_cut_at_any_place_is_asked_again(vendor_name: str, how: A
     await asyncio.gather(*(case(after) for after in range(60, 1_700, 163)))
 
 
-def test_text_before_an_overflow_is_taken_back_too() -> None:
-    overflow = ProviderError("too long", class_="context_overflow")
-    events, done, _, _ = turn([["Hel", overflow], "Hello."])
-    assert told(events) == "Hello."
-    assert done.outcome == "completed"
-
-
-def test_a_window_that_is_silently_full_is_an_overflow() -> None:
-    _, done, provider, _ = turn([said("", usage=Usage(9_000, 0)), "There is room again."])
-    assert (done.outcome, done.text, len(provider.requests)) == ("completed", "There is room again.", 2)
-
-
 # ------------------------------------------------------------------ past the output limit
 
 

@@ -13,10 +13,10 @@ from orkas.harness import pairing
 from orkas.harness.retry import MAX_TOTAL_S
 from orkas.infra.errors import ProviderError
 from orkas.infra.events import Done, Event, Retry, TextDelta
-from orkas.infra.messages import AssistantMessage, Text, Thinking, user_message
+from orkas.infra.messages import AssistantMessage, Text, Thinking, Usage, to_record, user_message
 from orkas.infra.net import Http, Limits
 from orkas.providers.anthropic import Anthropic
-from orkas.providers.base import LLMProvider, Reader
+from orkas.providers.base import CompletionParams, LLMProvider, Reader
 from orkas.providers.openai_chat import OpenAIChat
 from orkas.providers.registry import resolve
 from orkas.testing import Cut, FakeVendor, Late, Refuse, Say, ScriptedProvider, VendorRequest, call
@@ -67,8 +67,11 @@ class Turns:
     def __init__(self, *replies: Any) -> None:
         self.left = list(replies)
 
-    def __call__(self, request: VendorRequest) -> Any:
-        last = (request.body or {})["messages"][-1]
+    def __call__(self, request: VendorRequest | CompletionParams) -> Any:
+        if isinstance(request, CompletionParams):
+            last = to_record(request.messages[-1])
+        else:
+            last = (request.body or {})["messages"][-1]
         if last["role"] == "tool" or GOAL in str(last["content"]):
             return self.left.pop(0)
         return "The user asked what twelve things are like, and was told that each of them is fine."
@@ -108,21 +111,36 @@ async def test_five_faults_in_one_turn() -> None:
     assert pairing.is_paired(session.messages)
 
 
+def overflowing(*replies: Any) -> list[Event]:
+    """A turn of a conversation that has something to make room with."""
+    provider = ScriptedProvider([Turns(*replies)] * 20)
+    return hurry(events_of(Agent(provider, tools=[], session=conversation())))
+
+
 def test_five_faults_in_a_row() -> None:
     words = ["One, ", "two."]
-    script: list[Any] = [
+    events = overflowing(
         ProviderError("slow down", class_="rate_limit", status=429, wait_s=7.0),
         ProviderError("busy", class_="overloaded", status=503),
         [words[0], ProviderError("cut", class_="connection")],
         [*words, ProviderError("silent", class_="timeout")],
         [words[0], ProviderError("too long", class_="context_overflow")],
         words,
-    ]
-    provider = ScriptedProvider(script)
-    events = hurry(events_of(Agent(provider, tools=[])))
+    )
     done = done_of(events)
     assert (done.outcome, done.text, told(events)) == ("completed", "One, two.", "One, two.")
     assert 7 <= waited(events) <= MAX_TOTAL_S
+
+
+def test_text_before_an_overflow_is_taken_back() -> None:
+    events = overflowing(["Hel", ProviderError("too long", class_="context_overflow")], "Hello.")
+    assert (done_of(events).outcome, told(events)) == ("completed", "Hello.")
+
+
+def test_a_window_that_is_silently_full_is_an_overflow() -> None:
+    full = AssistantMessage([], "scripted/model", "scripted", "length", Usage(9_000, 0))
+    done = done_of(overflowing(full, "There is room again."))
+    assert (done.outcome, done.text) == ("completed", "There is room again.")
 
 
 # ------------------------------------------------------------------ silence
