@@ -19,7 +19,8 @@ _SAYINGS = [
     for pattern in (
         rf"\d(?: tokens?)? > {_N}",  # prompt is too long: 210000 tokens > 200000 maximum; 178959 + 64000 > 200000
         rf"(?:context|model|prompt)[ _](?:length|window|size|limit)\W{{1,3}}(?:n_ctx\W{{1,4}})?{_N}",
-        rf"(?:context|model|prompt)[ _](?:length|window|size|limit)(?: limit| size)? (?:is|of)(?: only)? {_N}",
+        rf"(?:context|model|prompt)[ _](?:length|window|size|limit)(?: limit| size)?(?: of (?:this|the) model)? "
+        rf"(?:is|of)(?: only)? {_N}",
         rf"{_N} (?:tokens? )?max(?:imum)? context",
         rf"n_ctx\W{{1,4}}{_N}",
         rf"max(?:imum)?[ _](?:input|prompt|total)[ _]tokens?(?: is| of)?\W{{1,3}}{_N}",
