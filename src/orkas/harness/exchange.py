@@ -42,13 +42,29 @@ class Exchange:
             ProviderError: it was given up.
             Aborted: Stop was pressed; no request follows.
         """
-        async with aclosing(self._whole(self._params)) as events:
-            async for event in events:
-                yield event
-        if self._told and self.reply is not None and is_cut(self.reply):
-            async with aclosing(self._go_on(self.reply)) as events:
-                async for event in events:
-                    yield event
+        turn, abort = self._turn, self._turn.setup.context.abort
+        while self.reply is None:
+            try:
+                async with aclosing(self._attempt()) as deltas:
+                    async for event in deltas:
+                        yield event
+            except ProviderError as error:
+                discard = len(self.partial)
+                try:
+                    wait_s = turn.retries.wait(error)
+                except ProviderError as final:
+                    if self._first is not None:  # the rest cannot be had: there is what there is
+                        self.reply = self._lengthened(self._first)
+                        return
+                    if discard and final.class_ == "context_overflow":  # asked again once there is room
+                        self.partial = ""
+                        yield Retry(turn.next_seq(), turn.retries.failures + 1, error.message, 0.0, discard)
+                    raise
+                self.partial = ""
+                yield Retry(turn.next_seq(), turn.retries.failures, error.message, wait_s, discard)
+                with abort.guard():
+                    await asyncio.sleep(wait_s)
+                abort.check()
 
     def rest(self) -> AssistantMessage | None:
         """What is to be kept of a reply that did not come whole: exactly what was told of it.
@@ -60,50 +76,19 @@ class Exchange:
         reason: StopReason = "aborted" if self._turn.setup.context.abort.fired else "error"
         return self._turn.own_words(self.partial, reason) if self.partial else None
 
-    async def _whole(self, params: CompletionParams, first: str = "") -> AsyncGenerator[Event, None]:
-        """Requests until one is answered whole. ``first``: the text that the reply is to continue."""
-        turn, abort = self._turn, self._turn.setup.context.abort
-        reply: AssistantMessage | None = None
-        self.reply = None
-        while reply is None:
-            if (patience := turn.retries.patience) != params.patience:
-                params = replace(params, patience=patience)
-            try:
-                async with aclosing(self._attempt(params, Seam(first) if first else None)) as deltas:
-                    async for event in deltas:
-                        yield event
-                reply = self.reply
-            except ProviderError as error:
-                discard = len(self.partial)
-                if error.class_ == "context_overflow" and discard and not first:  # asked again once there is room
-                    self.partial = ""
-                    yield Retry(turn.next_seq(), turn.retries.failures + 1, error.message, 0.0, discard)
-                wait_s = turn.retries.wait(error)
-                self.partial = ""
-                yield Retry(turn.next_seq(), turn.retries.failures, error.message, wait_s, discard)
-                with abort.guard():
-                    await asyncio.sleep(wait_s)
-                abort.check()
+    def _came(self, message: AssistantMessage) -> None:
+        """A request was answered whole. It is the reply, unless the output limit cut it for the first time."""
+        turn, first = self._turn, self._first
         turn.retries.succeeded()
-        turn.heard(reply)
-        self.partial = ""
-        if is_silent_overflow(reply):
-            self.reply = None
+        turn.heard(message)
+        if is_silent_overflow(message):
             raise ProviderError("the conversation leaves the model no room to answer", class_="context_overflow")
-
-    async def _go_on(self, first: AssistantMessage) -> AsyncGenerator[Event, None]:
-        """The rest of a reply that the output limit cut. One that cannot be had leaves what there is."""
-        self._first = first
-        try:
-            async with aclosing(self._whole(continuation(self._params, first), text_of(first))) as events:
-                async for event in events:
-                    yield event
-        except ProviderError:
-            self.reply = self._lengthened(first)
+        if first is not None:
+            self.reply = joined(first, message)
+        elif self._told and is_cut(message):
+            self._first, self._params = message, continuation(self._params, message)
         else:
-            assert self.reply is not None
-            self.reply = joined(first, self.reply)
-        self._first, self.partial = None, ""
+            self.reply = message
 
     def _lengthened(self, first: AssistantMessage) -> AssistantMessage:
         """The first part with what was told of the rest."""
@@ -111,14 +96,16 @@ class Exchange:
             return first
         return replace(first, content=[*first.content, Text(text=self.partial)])
 
-    async def _attempt(self, params: CompletionParams, seam: Seam | None) -> AsyncGenerator[Event, None]:
+    async def _attempt(self) -> AsyncGenerator[Event, None]:
         """One request. ``partial`` is what was told of it, unless it came whole."""
         turn, abort = self._turn, self._turn.setup.context.abort
+        seam = Seam(text_of(self._first)) if self._first is not None else None
         heard: list[Sequence[Part]] = []
+        whole: AssistantMessage | None = None
         try:
             async with AsyncExitStack() as stack:
                 with abort.guard():
-                    completion = await stack.enter_async_context(turn.setup.provider.stream(params))
+                    completion = await stack.enter_async_context(turn.setup.provider.stream(self._patient()))
                 batches = completion.__aiter__()
                 while True:
                     try:
@@ -138,7 +125,13 @@ class Exchange:
                 if seam is not None and (rest := seam.end()):
                     heard.append([TextPart(rest)])
                     yield TextDelta(turn.next_seq(), rest)
-                self.reply = completion.message
+                whole = completion.message
         finally:
-            if self.reply is None:
+            if whole is None:
                 self.partial = "".join(p.text for batch in heard for p in batch if type(p) is TextPart)
+        self._came(whole)
+
+    def _patient(self) -> CompletionParams:
+        """The request, with more patience where it has stalled before."""
+        patience = self._turn.retries.patience
+        return self._params if patience == self._params.patience else replace(self._params, patience=patience)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.messages import AssistantMessage, calls_of
@@ -58,24 +58,24 @@ class HttpProvider:
     @asynccontextmanager
     async def stream(self, params: CompletionParams) -> AsyncGenerator[_Reply, None]:
         self._need_key()
-        async with AsyncExitStack() as stack:
-            answer = await stack.enter_async_context(self._post(self._unthinking.applied(params)))
+        async with self._post(self._unthinking.applied(params)) as answer:
+            if answer.status == 200:
+                yield self._reply(answer, params)
+                return
+            refusal = await self._refusal(answer)
+        if not self._unthinking.learn(refusal, params, model=f"{self.id}/{params.model}", api=self.api):
+            raise refusal
+        async with self._post(self._unthinking.applied(params)) as answer:  # a remedy of this floor, never tried twice
             if answer.status != 200:
-                answer = await self._second(stack, await self._refusal(answer), params)
-            yield _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"), _renamed(params))
+                raise await self._refusal(answer)
+            yield self._reply(answer, params)
 
     def _post(self, params: CompletionParams) -> AbstractAsyncContextManager[Answer]:
         request = self.request(params)
         return self._http.post(request.url, request.headers, request.body, patience=params.patience)
 
-    async def _second(self, stack: AsyncExitStack, refusal: ProviderError, params: CompletionParams) -> Answer:
-        """Where a refusal has a remedy of this floor, the answer to the remedied request. Never tried twice."""
-        if not self._unthinking.learn(refusal, params, model=f"{self.id}/{params.model}", api=self.api):
-            raise refusal
-        answer = await stack.enter_async_context(self._post(self._unthinking.applied(params)))
-        if answer.status != 200:
-            raise await self._refusal(answer)
-        return answer
+    def _reply(self, answer: Answer, params: CompletionParams) -> _Reply:
+        return _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"), _renamed(params))
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
         return await drained(self.stream(params))
