@@ -20,6 +20,7 @@ from orkas.harness import pairing
 from orkas.harness.exchange import Exchange
 from orkas.harness.execute import execute
 from orkas.harness.governor import Governor, converging
+from orkas.harness.limit import STILL_CUT, cut_call, is_cut
 from orkas.harness.sessions.session import Session
 from orkas.harness.status import StatusAnswer
 from orkas.harness.tool import ToolResult
@@ -40,6 +41,7 @@ from orkas.infra.events import (
     UserInput,
 )  # fmt: skip
 from orkas.infra.messages import (
+    AssistantMessage,
     Image,
     Message,
     StopReason,
@@ -71,6 +73,8 @@ class Runner:
         self._abort = turn.setup.context.abort
         self._governor = Governor(turn.setup.tools, small=turn.setup.provider.info(turn.setup.model).small)
         self._nudge = ""
+        self._cut = False  # the output limit ended the last reply in its calls
+        self._cuts = 0  # how often in this turn
         self._running: str | None = None  # id of the call that runs now
 
     async def run(self, message: UserMessage) -> AsyncGenerator[Event, None]:
@@ -133,6 +137,8 @@ class Runner:
                 yield event
         reply = self._session.messages[-1]
         calls = calls_of(reply)
+        self._cut = bool(calls) and self.turn.stop_reason == "length"
+        self._cuts += self._cut
         before = len(self._session.messages)
         async with aclosing(self._act(calls)) as events:
             async for event in events:
@@ -187,7 +193,7 @@ class Runner:
                     yield event
         finally:
             if exchange.reply is None:
-                self._keep_partial(exchange.partial)
+                self._keep(exchange.rest())
         reply = exchange.reply
         assert reply is not None
         self._nudge = ""
@@ -196,14 +202,15 @@ class Runner:
         calls = calls_of(reply)
         await self._session.commit(replace(reply, starts=calls[0].id) if calls else reply)
         _raise_for(reply.stop_reason)
+        if is_cut(reply):
+            yield Notice(turn.next_seq(), "warning", STILL_CUT)
 
-    def _keep_partial(self, text: str) -> None:
-        """What the user saw of a reply that did not end is kept, marked as such; it is never taken for an answer."""
-        self.turn.text = text
-        if text:
-            reason: StopReason = "aborted" if self._abort.fired else "error"
+    def _keep(self, rest: AssistantMessage | None) -> None:
+        """What the user saw of a reply that did not come whole is kept, marked as such."""
+        self.turn.text = text_of(rest) if rest is not None else ""
+        if rest is not None:
             with suppress(StorageError):  # kept in memory; the fault that ends the turn is the one to tell
-                self._session.append(self.turn.own_words(text, reason))
+                self._session.append(rest)
 
     async def _act(self, calls: list[ToolCall]) -> AsyncGenerator[Event, None]:
         """Run the calls one after another; images that tools returned follow all results."""
@@ -231,6 +238,9 @@ class Runner:
 
     async def _result(self, call: ToolCall) -> AsyncGenerator[str | ToolResult, None]:
         """The call's progress and its one result."""
+        if call.arguments is None and self._cut:
+            yield ToolResult(cut_call(self._cuts), is_error=True)
+            return
         if refusal := self._governor.refusal(call):
             yield ToolResult(refusal, is_error=True)
             return
@@ -266,7 +276,7 @@ class Runner:
                 async for event in events:
                     yield event
         except Aborted:
-            self._keep_partial(f"{why}\n\n")
+            self._keep(turn.own_words(why, "aborted"))
             raise
         turn.text, turn.stop_reason = f"{why}\n\n{status.text}", "loop"
         await self._session.commit(replace(turn.own_words(turn.text, "loop"), usage=status.usage))

@@ -96,6 +96,8 @@ class Reader(Protocol):
 
     done: bool
     """The end marker was seen: nothing that follows matters."""
+    brisk: bool
+    """What comes now comes in small pieces, so that silence is a fault and not thought."""
 
     def feed(self, data: bytes) -> list[Part]:
         """Take the bytes of one network read; no bytes say that the body has ended. Never raises.

@@ -51,6 +51,8 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Environment variables that hold the endpoint besides ``<ROW>_BASE_URL``."""
     local: bool = False
     """Runs on the user's machine or network: needs no key."""
+    slow: bool = False
+    """Runs on hardware that may fall silent for minutes, and writes a call before it sends any of it."""
     key_header: str = ""
     """Header that carries the key; empty: the dialect's own."""
     models: str = "/models"
