@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from orkas.harness.context.budget import COMPACT_AT, Meter
+from orkas.harness.context.calibration import Calibration
 from orkas.harness.context.compaction import Compactor
 from orkas.harness.policy import Policy
 from orkas.harness.prompt import system_prompt
@@ -107,7 +108,8 @@ class Agent:
         self._thinking: ThinkingLevel | None = thinking
         self._max_rounds = max_rounds
         self._max_retries = max_retries
-        self._meter = Meter(window=context_window, compact_at=compact_at)
+        learnt = Calibration(keep=self.session.files is not None)  # a session in memory leaves no trace
+        self._meter = Meter(window=context_window, compact_at=compact_at, learnt=learnt)
         self._compactor = Compactor()
         self._inbox = Inbox()
         self._recorder = Recorder()
@@ -163,6 +165,7 @@ class Agent:
                 async for event in events:
                     yield event
         finally:
+            self._meter.save()
             self._running = None
 
     async def run(self, prompt: str, images: Images = ()) -> Done:
@@ -248,6 +251,7 @@ class Agent:
 
     def _wired(self, abort: Abort) -> Setup:
         assert self._provider is not None
+        self._meter.vendor = self._provider.id
         small = self._provider.info(self._model).small
         offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
         return Setup(
