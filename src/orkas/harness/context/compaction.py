@@ -39,6 +39,8 @@ _PATIENCE = 3
 """Failures in a row after which no summary is asked for until the user speaks again."""
 _LADDER = (1.0, 0.5, 0.25, 0.1, 0.0)
 """Shares of the budgets that are tried one after another when no model helps."""
+_LEAST_ROOM = 200
+"""Tokens for messages below which there is no conversation to be had: a summary alone needs most of them."""
 _SURELY = 0.5
 """Share of a request that was refused as too long to which the next one is cut."""
 
@@ -65,7 +67,7 @@ class Compactor:
         if self._session is not turn.setup.session:
             self._forget(turn.setup.session)
         load = _load(turn)
-        if load.usable <= 0 or load.messages > load.usable:
+        if load.usable < _LEAST_ROOM or load.messages > load.usable:
             return True
         return load.over(turn.setup.meter.compact_at) and load.messages >= self._rest
 
@@ -105,7 +107,9 @@ class Compactor:
             if not prose:
                 if forced:
                     raise ProviderError(
-                        f"there is no summary: {reason}", class_="invalid_request", hint="nothing was changed"
+                        f"the conversation could not be summarised: {reason}",
+                        class_=summariser.class_,
+                        hint="nothing was changed",
                     )
                 yield Notice(turn.next_seq(), "warning", f"The conversation could not be summarised: {reason}.")
         if prose or await self._folded(job):
@@ -165,8 +169,8 @@ class _Job:
         self.turn = turn
         self.forced = forced
         self.load = load = _load(turn)
-        if misfit := load.misfit():
-            raise ProviderError(misfit, class_="context_overflow")
+        if load.usable < _LEAST_ROOM:
+            raise ProviderError(load.misfit() or _cramped(load), class_="context_overflow")
         self.messages = pairing.repair(setup.session.messages).messages
         self.must = overflowed or load.messages > load.usable
         self.budgets = budgets(load.usable, setup.meter.compact_at)
@@ -267,6 +271,14 @@ class _Job:
 def _load(turn: Turn) -> Load:
     setup = turn.setup
     return setup.meter.load(turn.params(), setup.provider.info(setup.model))
+
+
+def _cramped(load: Load) -> str:
+    return (
+        f"the system prompt and the tools take about {load.fixed:,} tokens of the model's window of {load.window:,} and "
+        f"leave {load.usable:,} for the conversation; use fewer tools, a shorter system prompt, or a model with a larger "
+        "window"
+    )
 
 
 def _too_large(job: _Job) -> ProviderError:

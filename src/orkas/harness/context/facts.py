@@ -269,7 +269,7 @@ class _Corpus:
 
 
 _RANK: dict[Source, int] = {"user": 0, "assistant": 1, "tool": 2, "detail": 3}
-_STANDING: dict[Source, float] = {"user": 1.0, "assistant": 0.3, "tool": 0.0, "detail": -1.0}
+_STANDING: dict[Source, float] = {"user": 1.5, "assistant": 0.3, "tool": 0.0, "detail": -1.0}
 _USUAL = 0.6
 """Novelty below which a piece is one of many that look alike."""
 

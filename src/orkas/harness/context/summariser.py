@@ -11,7 +11,7 @@ from orkas.harness.context.fold import transcript
 from orkas.harness.exchange import Exchange
 from orkas.harness.turn import Turn
 from orkas.infra.errors import ProviderError
-from orkas.infra.events import Event
+from orkas.infra.events import ErrorClass, Event
 from orkas.infra.messages import AssistantMessage, Message, user_message
 from orkas.providers.base import CompletionParams
 
@@ -34,6 +34,7 @@ class Summariser:
         self.prose = ""
         self.reason = ""
         self.final = False
+        self.class_: ErrorClass = "invalid_request"
         self._turn = turn
         self._older = older
         self._tokens = tokens
@@ -60,6 +61,7 @@ class Summariser:
                             yield event
         except ProviderError as error:
             self.prose, self.reason, self.final = "", error.message, error.class_ in _FINAL
+            self.class_ = error.class_
 
     async def _whole(self, load: Load) -> AsyncGenerator[Event, None]:
         """The conversation as it is with one message of ours behind it; nothing is decided when that is too long."""
@@ -106,10 +108,9 @@ class Summariser:
         pieces = _packed(self._older, room, self._meter.text)
         for number, piece in enumerate(pieces, 1):
             place = f"{number} of {len(pieces)}"
-            self._asked = summary.piece_request(
-                piece, so_far=so_far, place=place, words=self._words, keep=self._keep
-            )
-            async with aclosing(self._ask(self._plain(self._asked))) as events:
+            wanted = summary.piece_request(piece, so_far=so_far, place=place, words=self._words, keep=self._keep)
+            self._asked = piece  # to repeat the summary so far is no echo: perhaps nothing is to be added
+            async with aclosing(self._ask(self._plain(wanted))) as events:
                 async for event in events:
                     yield event
             if self._reply is not None and self._reply.stop_reason == "overflow":

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from orkas.harness.context import facts
 from orkas.harness.context.facts import Fact
+from orkas.harness.pairing import speaks
 from orkas.infra.messages import AssistantMessage, Message, Text, UserMessage, calls_of, new_id, now, text_of
 
 __all__ = ["HEADINGS", "SYSTEM", "framed", "judge", "neutral", "piece_request", "prose_of", "read", "request", "shorter"]
@@ -152,17 +153,16 @@ def _echoes(text: str, asked: str, history: Sequence[Message]) -> bool:
     ours = _plain(asked)
     if said in ours or ours[:_ECHO] in said:
         return True
-    for message in history[-_LOOK:]:
-        if type(message) is AssistantMessage or (type(message) is UserMessage and message.origin is None):
+    for place, message in enumerate(history):
+        if speaks(message) or (type(message) is AssistantMessage and place >= len(history) - _LOOK):
             spoken = _plain(text_of(message))
             if spoken and (said == spoken or (len(spoken) > _ECHO and spoken in said and len(said) < 1.2 * len(spoken))):
                 return True
-    earlier = _plain(read(history)[0])
-    return bool(earlier) and said == earlier
+    return False
 
 
 _LOOK = 12
-"""Newest messages that a reply is compared with."""
+"""Newest messages in which a reply of the model is looked for again."""
 
 
 def _plain(text: str) -> str:
