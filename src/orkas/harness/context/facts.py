@@ -141,13 +141,13 @@ def _stretches(text: str) -> Iterator[str]:
 
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _EXACT = re.compile(
-    r"[\w.~-]*[/\\][\w.-]{2,}"  # paths, URLs
-    r"|\b[\w-]+\.[a-z][a-z0-9]{1,4}\b"  # file names
-    r"|[\w.+-]+@[\w-]+\.\w+"  # addresses
-    r"|\b[A-Za-z]+(?:_[A-Za-z]+)+\b|\b[A-Z]{2,}-[A-Z0-9]+\b|\b[a-z]+[A-Z]\w+\b"  # identifiers
-    r"|\w\s*(?:=|:=|->|=>)\s*\S"  # assignments
-    r"|`[^`]+`|[\"“「『《][^\"”」』》]{2,60}[\"”」』》]"  # quoted words
-    r"|\b[A-Z][a-zà-ÿ]+ [A-Z][a-zà-ÿ]+"  # names
+    r"[/\\][\w.-]{2}"  # paths, URLs
+    r"|\w\.[a-z][a-z0-9]{1,4}\b"  # file names
+    r"|\w@[\w-]+\.\w"  # addresses
+    r"|[A-Za-z]_[A-Za-z]|[A-Z]{2}-[A-Z0-9]|[a-z][A-Z]\w"  # identifiers
+    r"|\w\s?(?:=|:=|->|=>)\s?\S"  # assignments
+    r"|`[^`]{1,200}`|[\"“「『《][^\"”」』》]{2,60}[\"”」』》]"  # quoted words
+    r"|\b[A-Z][a-zà-ÿ]+ [A-Z][a-zà-ÿ]"  # names
     rf"|[{_CJK}]\s?[:：]\s?\S|[一二三四五六七八九十百千万零〇两]+[年月日号號点點元円个個次人]"
 )
 _DECISION = re.compile(
@@ -161,7 +161,7 @@ _DECISION = re.compile(
 )
 _PAIR = re.compile(r"^[\s>*-]*(?:export\s+|set\s+)?([A-Za-z_][\w.-]{0,80})\s*=\s*(\S.*?)\s*[;,]?$")
 _ALPHA = re.compile(rf"(?<!\w)[^\W\d_{_CJK}]{{2,}}(?:[_'’-][^\W\d_{_CJK}]+)*(?!\w)|[{_CJK}]{{2}}")
-_COUNTED = re.compile(r"[A-Za-z0-9]*[0-9][A-Za-z0-9]*")
+_COUNTED = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]*[0-9][A-Za-z0-9]*")
 _DIGIT = re.compile(r"\d")
 
 
@@ -227,12 +227,19 @@ class _Corpus:
             del held[next(iter(held))]
 
     def ranked(self) -> Iterator[Fact]:
-        """Best first. Of a shape that comes again and again only the newest piece, behind all others."""
-        skeletons = self._skeletons()
+        """Best first. Of a shape that comes again and again only the newest piece, behind all others.
+
+        How often pieces look alike is counted also with the words taken out that are rare here.
+        """
+        masked = {shape: self._masked(shape) for shape in self._often}
+        skeletons: Counter[str] = Counter()
+        for shape, ones in masked.items():
+            for one in ones:
+                skeletons[one] += self._often[shape]
         total = math.log(sum(self._often.values()) + 2)
         scored: list[tuple[float, int, Fact]] = []
         for shape, held in self._shapes.items():
-            count = max(self._often[shape], 1, *(skeletons[one] for one in self._masked(shape)))
+            count = max(self._often[shape], 1, *(skeletons[one] for one in masked[shape]))
             novelty = 1.0 - math.log(count) / total
             usual = novelty < _USUAL
             for piece in list(held.values())[-1:] if usual else held.values():
@@ -241,14 +248,6 @@ class _Corpus:
                 scored.append((score, piece.order, Fact(source, piece.text)))
         scored.sort(key=lambda item: (-item[0], -item[1]))
         return (fact for _, _, fact in scored)
-
-    def _skeletons(self) -> Counter[str]:
-        """How many pieces look alike when words that are rare here are taken out, too."""
-        counts: Counter[str] = Counter()
-        for shape, often in self._often.items():
-            for skeleton in self._masked(shape):
-                counts[skeleton] += often
-        return counts
 
     def _masked(self, shape: str) -> list[str]:
         """The shape with only the words of many messages left, and with those of very many, where that says anything:
