@@ -90,7 +90,9 @@ class _Reply:
 
 
 def _decide(params: CompletionParams) -> tuple[str, ToolCall | None]:
-    """What to say, and which tool to call after it."""
+    """What to say, and which tool to call after it. Asked for words alone, as for a summary, it has none."""
+    if params.tools and params.tool_choice == "none":
+        return "", None
     question, rounds = _turn(params.messages)
     new = not any(isinstance(m, AssistantMessage) for m in params.messages)
     want = understand(question)

@@ -101,6 +101,8 @@ class Compactor:
                 async for event in events:
                     yield event
             prose, reason = summariser.prose, summariser.reason
+            if summariser.refused:
+                prose = job.tightened(summariser.refused, prose)
             if prose and not await job.summarised(prose):
                 prose, reason = "", "it does not make enough room"
             self._told(job, keep, prose, final=summariser.final)
@@ -199,6 +201,19 @@ class _Job:
             budgets = budgets.harder(self.before // 2)
             budgets = msgspec.structs.replace(budgets, request=self.budgets.request, summary=self.budgets.summary)
         self.plan = plan.make(self.messages, budgets, self.limit, self.scales)
+
+    def tightened(self, refused: int, prose: str) -> str:
+        """A request of ``refused`` tokens was too long: nothing larger is tried. Returns the prose with notes on what
+        now has to go, too."""
+        self.limit = min(self.limit, int(refused * _SURELY))
+        self.budgets = self.budgets.harder(self.limit)
+        covered = {id(m) for m in self.plan.older}
+        self.plan = plan.make(self.messages, self.budgets, self.limit, self.scales)
+        more = [m for m in self.plan.older if id(m) not in covered]
+        if not prose or not more:
+            return prose
+        room = max(0, self.budgets.summary - self._text(prose))
+        return f"{prose}\n\n{fold.fold('', more, tokens=room, size=self._text)}"
 
     def fingerprint(self, keep: str) -> str:
         """The same for the same messages to be replaced, by the same model with the same wishes."""

@@ -28,13 +28,15 @@ _FINAL = frozenset(["auth", "quota", "invalid_request", "not_found", "content_fi
 
 class Summariser:
     """One attempt. ``prose``: the summary once ``events`` has ended, or empty; then ``reason`` says why there is none,
-    and ``final`` that asking again is of no use."""
+    ``class_`` of which kind that is, and ``final`` that asking again is of no use."""
 
     def __init__(self, turn: Turn, older: Sequence[Message], *, tokens: int, keep: str) -> None:
         self.prose = ""
         self.reason = ""
         self.final = False
         self.class_: ErrorClass = "invalid_request"
+        self.refused = 0
+        """Tokens of the smallest request that the vendor called too long; 0: none."""
         self._turn = turn
         self._older = older
         self._tokens = tokens
@@ -44,6 +46,7 @@ class Summariser:
         self._asked = ""
         self._reply: AssistantMessage | None = None
         self._window = 0  # what a request may weigh
+        self._sent = 0
 
     async def events(self, load: Load, *, whole: bool) -> AsyncGenerator[Event, None]:
         """Ask. ``whole``: the conversation itself may be sent once more; else it goes in pieces at once.
@@ -97,6 +100,7 @@ class Summariser:
                 if error.class_ != "context_overflow":
                     raise
                 self.prose, self.reason = "", error.message
+                self.refused = self._sent
 
     def _room(self, load: Load, share: float) -> int:
         around = self._meter.text(summary.SYSTEM) + 2 * self._tokens + 200
@@ -109,6 +113,7 @@ class Summariser:
         for number, piece in enumerate(pieces, 1):
             place = f"{number} of {len(pieces)}"
             wanted = summary.piece_request(piece, so_far=so_far, place=place, words=self._words, keep=self._keep)
+            self._sent = self._meter.text(wanted) + self._meter.text(summary.SYSTEM)
             self._asked = piece  # to repeat the summary so far is no echo: perhaps nothing is to be added
             async with aclosing(self._ask(self._plain(wanted))) as events:
                 async for event in events:
