@@ -14,8 +14,7 @@ from orkas import Agent, Session, ToolResult, tool
 from orkas.harness import pairing
 from orkas.harness.context import plan, summary
 from orkas.harness.context.plan import Scales
-from orkas.harness.context.policy import Threshold
-from orkas.infra.errors import ProviderError, StorageError, UsageError
+from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.events import Compaction, Done, Event
 from orkas.infra.messages import (
     AssistantMessage,
@@ -48,7 +47,6 @@ def work(n: int) -> str:
 
 
 def is_summary_request(params: CompletionParams) -> bool:
-    text = text_of(params.messages[-1])
     return params.tool_choice == "none" or params.system.startswith("You summarise")
 
 

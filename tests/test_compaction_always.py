@@ -28,7 +28,6 @@ from orkas.infra.messages import (
     Message,
     Text,
     ToolMessage,
-    encode,
     text_of,
     tool_result,
     user_message,
@@ -127,7 +126,6 @@ async def test_no_history_no_window_and_no_model_make_it_loop(
         session.append(*made)
     model = Strict(window, results, summaries, window if knows else None)
     agent = Agent(model, tools=[work], session=session, max_retries=1, system="Be brief.")
-    agent._meter.load  # the meter of the agent is the real one
     asks = "REQUEST " + "please do it " * (request // 13) + " END"
     events: list[Event] = []
     since: list[int] = []

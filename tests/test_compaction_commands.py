@@ -9,7 +9,6 @@ import pytest
 from cli_support import CUSTOM, DEMO, orkas, serving
 from orkas import Session
 from orkas.infra.messages import AssistantMessage, Text, ToolCall, text_of, tool_result, user_message
-
 from test_chat import Start, start  # noqa: F401 - the chat at a terminal, as a fixture
 
 GOOD = "## Goal\nA trip to Lisbon.\n## Done\nThe hotel is booked.\n## Next step\nThe train."

@@ -3,6 +3,7 @@ every compaction, although each summary leaves everything out."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from contextlib import aclosing
@@ -41,7 +42,7 @@ PLANTED = [
     "Das Passwort liegt im Tresor unter dem Eintrag Nordlicht-7.",
     "テスト環境のホスト名は kita-03.example.jp です。",
 ]
-WORDS = "alpha beta gamma delta module parser lexer worker queue cache index token stream batch record table".split()
+WORDS = ["alpha", "beta", "gamma", "delta", "module", "parser", "lexer", "worker", "queue", "cache", "index", "token", "stream", "batch", "record", "table"]
 Noise = Callable[[random.Random, int], str]
 
 
@@ -188,7 +189,7 @@ def test_a_line_that_comes_in_every_round_is_there_once_with_its_newest_value() 
 def test_the_ledger_is_bounded(tokens: int) -> None:
     dice = random.Random(3)
     words = [_invented(dice) for _ in range(1_000)]
-    text = "\n".join(f"the {w} of {v} is {n} {w * 40}" for n, (w, v) in enumerate(zip(words, words[1:], strict=False)))
+    text = "\n".join(f"the {w} of {v} is {n} {w * 40}" for n, (w, v) in enumerate(itertools.pairwise(words)))
     known = collect([], [user_message(text), tool_result("c", "x9 " * 100_000)], tokens=tokens, size=estimate)
     assert len(known) <= facts.MAX_FACTS
     assert len(render(known)) <= facts.MAX_CHARS

@@ -290,9 +290,9 @@ def _load(turn: Turn) -> Load:
 
 def _cramped(load: Load) -> str:
     return (
-        f"the system prompt and the tools take about {load.fixed:,} tokens of the model's window of {load.window:,} and "
-        f"leave {load.usable:,} for the conversation; use fewer tools, a shorter system prompt, or a model with a larger "
-        "window"
+        f"the system prompt and the tools take about {load.fixed:,} tokens of the model's window of {load.window:,} "
+        f"and leave {load.usable:,} for the conversation; use fewer tools, a shorter system prompt, or a model with a "
+        "larger window"
     )
 
 

@@ -29,7 +29,7 @@ def fold(earlier: str, messages: Sequence[Message], *, tokens: int, size: Callab
     the model; the newest of each come first. What is left out is counted.
     """
     prose = clip(earlier, tokens // 3, size) if earlier else ""
-    lines = [line for line in _lines(messages)]
+    lines = _lines(messages)
     for line in lines:
         line.weight = size(line.text) + 1
     room = max(0, tokens - size(prose) - _HEAD)
@@ -38,7 +38,7 @@ def fold(earlier: str, messages: Sequence[Message], *, tokens: int, size: Callab
     left_out = sum(not line.kept for line in lines)
     parts = ["No model wrote this: a summary could not be had, so these are the older messages line by line."]
     if left_out:
-        parts.append(f"{left_out} of {len(lines)} lines are left out here; all messages are in the archive of this session.")
+        parts.append(f"{left_out} of {len(lines)} lines are left out; all messages are in the archive of this session.")
     if prose:
         parts.append(f"Noted earlier:\n{prose}")
     parts += ["What happened since:" if prose else "What happened:", *(line.text for line in lines if line.kept)]

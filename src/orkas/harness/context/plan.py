@@ -85,14 +85,12 @@ def _tail_start(messages: Sequence[Message], tokens: int, scales: Scales) -> int
 
 
 def _request(messages: Sequence[Message], start: int, budgets: Budgets, limit: int, scales: Scales) -> list[Message]:
-    """The words of the running request that stand before the tail: the last always, earlier ones while there is room."""
+    """The words of the running request that stand before the tail: the last always, earlier ones as there is room."""
     own = [m for m in messages[turn_start(messages) : start] if speaks(m)]
     if not own:
         return []
-    if _last_spoken(messages[start:]) is None:
-        kept = [_quoted(own.pop(), budgets, limit, scales)]
-    else:
-        kept = []
+    inside = _last_spoken(messages[start:]) is not None
+    kept = [] if inside else [_quoted(own.pop(), budgets, limit, scales)]
     room = budgets.request // 2 - scales.messages(kept)
     for message in reversed(own):
         room -= scales.messages([message])
@@ -119,9 +117,8 @@ def _fitting(tail: list[Message], tokens: int, scales: Scales) -> list[Message]:
         return tail
     cuttable = sorted((scales.messages([m]) for m in tail if _cuttable(m)), reverse=True)
     share = _share(cuttable, max(0, tokens - spoken))
-    return [
-        _shortened(m, share, _name(m, tail), scales) if _cuttable(m) and scales.messages([m]) > share else m for m in tail
-    ]
+    large = [_cuttable(m) and scales.messages([m]) > share for m in tail]
+    return [_shortened(m, share, _name(m, tail), scales) if cut else m for m, cut in zip(tail, large, strict=True)]
 
 
 def _cuttable(message: Message) -> bool:

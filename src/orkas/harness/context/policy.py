@@ -28,7 +28,7 @@ class Budgets(msgspec.Struct, frozen=True):
     def harder(self, target: int) -> Budgets:
         """The same shares of less."""
         share = min(1.0, target / max(self.trigger, 1))
-        return Budgets(*(int(value * share) for value in (self.trigger, self.tail, self.request, self.summary, self.ledger)))
+        return Budgets(*(int(getattr(self, name) * share) for name in self.__struct_fields__))
 
 
 class ContextPolicy(Protocol):

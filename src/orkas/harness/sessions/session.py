@@ -266,7 +266,7 @@ class Session:
         return [to_record(m) for m in self.messages]
 
     def keep(self, text: str, *, name: str) -> str | None:
-        """Save a text of any length as a file of this session; returns its name. None: in memory, or the disk refuses."""
+        """Save a text of any length as a file of this session; returns its name, None in memory or on a full disk."""
         return self._attachments.keep(text, name)
 
     def spill(self, text: str, *, name: str) -> Text:
