@@ -77,6 +77,17 @@ class _Report(msgspec.Struct, frozen=True):
     ts: str | float
 
 
+class _Heard(msgspec.Struct, frozen=True):
+    """The newest reply of this process, which describes the history whatever its time says."""
+
+    usage: Usage
+    model: str
+    last: Message | None
+    """What the request ended with."""
+    added: int
+    """What that weighs, if it was for this one request alone."""
+
+
 class Meter:
     """Estimates for one session and whatever model is in use.
 
@@ -100,9 +111,9 @@ class Meter:
         self._sums = [0]
         self._last: Message | None = None
         self._report: _Report | None = None
-        self._boundary: str | float = ""  # when the newest summary was written
+        self._boundary: str | float | None = None  # when the newest summary was written; None: there is none
         self._stale = False  # only what is heard from now on describes the history
-        self._heard: tuple[Usage, Message | None, int] | None = None
+        self._heard: _Heard | None = None
         self._system = ""
         self._tools: Sequence[ToolDef] = ()
         self._fixed = 0
@@ -138,25 +149,22 @@ class Meter:
         return math.ceil(estimate(text) * self._now.ratio)
 
     def heard(self, params: CompletionParams, reply: AssistantMessage) -> None:
-        """A reply to this request came: what the vendor counted anchors and calibrates the next estimates."""
+        """A reply to this request came: what the vendor counted anchors and calibrates the next estimates.
+
+        A count that is less than a quarter or more than four times of what we believe to have sent is no count of
+        this request, and is ignored.
+        """
         usage = reply.usage
         counted = _prompt(usage)
         if usage is None or counted is None:
             return
-        if reply.model:
-            self.vendor = reply.model.partition("/")[0]
+        self.vendor = self.vendor or reply.model.partition("/")[0]
         self._use(params.model)
-        sent = params.messages
-        n = len(self._sums) - 1
-        last = sent[-1] if sent else None
-        if len(sent) == n and last is self._last:
-            raw, added = self._sums[n], 0
-        elif len(sent) == n + 1 and (n == 0 or sent[n - 1] is self._last):
-            added = message_size(sent[n])
-            raw = self._sums[n] + added
-        else:
-            raw, added = sum(map(self._size, sent)), 0
-        self._heard = usage, last, added
+        if reply.model and reply.model != self._model:
+            return  # somebody else answered
+        raw, added = self._weighed(params.messages)
+        last = params.messages[-1] if params.messages else None
+        self._heard = _Heard(usage, self._model, last, added)
         raw += self._fixed_of(params)
         if not _plausible(counted, raw):
             return
@@ -194,6 +202,16 @@ class Meter:
         """Keep what was learnt for later sessions, if it is news. Never fails."""
         self._learnt.save()
 
+    def _weighed(self, sent: Sequence[Message]) -> tuple[int, int]:
+        """Our estimate of the messages of a request, and of the words among them that stand behind the history."""
+        n = len(self._sums) - 1
+        if len(sent) == n and (n == 0 or sent[-1] is self._last):
+            return self._sums[n], 0
+        if len(sent) == n + 1 and (n == 0 or sent[n - 1] is self._last):
+            added = message_size(sent[n])
+            return self._sums[n] + added, added
+        return sum(map(self._size, sent)), 0
+
     def _use(self, model: str) -> None:
         full = f"{self.vendor}/{model}" if self.vendor else model
         if full != self._model:
@@ -202,7 +220,7 @@ class Meter:
             self._restart()
 
     def _restart(self) -> None:
-        self._sums, self._last, self._report, self._boundary = [0], None, None, ""
+        self._sums, self._last, self._report, self._boundary = [0], None, None, None
 
     def _size(self, message: Message) -> int:
         known = self._known.get(id(message))
@@ -223,8 +241,8 @@ class Meter:
         learnt = self._now.window
         told = self._window or info.context_window
         window = min(self._window, learnt) if self._window and learnt else self._window or learnt or told
-        guess = self._guessed.get(self._model)
-        return min(window or DEFAULT_WINDOW, guess or DEFAULT_WINDOW * 100), told is not None
+        window = window or DEFAULT_WINDOW
+        return min(window, self._guessed.get(self._model, window)), told is not None
 
     def _messages(self, ratio: float) -> int:
         whole = self._sums[-1] * ratio
@@ -255,7 +273,8 @@ class Meter:
                 self._summary(m.ts)
         self._last = messages[-1]
         if len(self._known) > 2 * len(messages) + 64:
-            self._known = {k: self._known[k] for k in map(id, messages)}
+            alive = set(map(id, messages))
+            self._known = {k: v for k, v in self._known.items() if k in alive}
 
     def _summary(self, ts: str | float) -> None:
         self._boundary = ts
@@ -266,16 +285,23 @@ class Meter:
         """Take what the vendor counted for this reply as the base, if it describes this history and this model."""
         usage = reply.usage
         counted = _prompt(usage)
-        if usage is None or counted is None or (reply.model and not self._is_mine(reply.model)):
+        if usage is None or counted is None:
             return
         added = 0
-        if self._heard is not None and self._heard[0] is usage:
-            added = 0 if self._heard[1] is before else self._heard[2]
-        elif self._stale or (self._boundary != "" and not _later(reply.ts, self._boundary)):
+        heard = self._heard
+        if heard is not None and heard.usage is usage and heard.model == self._model:
+            added = 0 if heard.last is before else heard.added
+        elif not self._describes(reply):
             return
         if _plausible(counted, self._sums[i] + self._fixed + added):
             total = counted + self._reply(reply, usage, self._sums[i + 1] - self._sums[i])
             self._report = _Report(i + 1, total, self._fixed, added, reply.ts)
+
+    def _describes(self, reply: AssistantMessage) -> bool:
+        """Whether the report of a reply that was stored earlier still says something of this history."""
+        if self._stale or not self._is_mine(reply.model):
+            return False
+        return self._boundary is None or _later(reply.ts, self._boundary)
 
     def _is_mine(self, model: str) -> bool:
         return model == self._model or (not self.vendor and model.partition("/")[2] == self._model)
@@ -305,7 +331,7 @@ def _plausible(counted: int, estimated: float) -> bool:
 def _later(ts: str | float, than: str | float) -> bool:
     """Whether a time is known to lie behind another."""
     if isinstance(ts, str) and isinstance(than, str):
-        return ts > than
+        return ts > than != ""
     if isinstance(ts, str) or isinstance(than, str):
         return False
     return ts > than

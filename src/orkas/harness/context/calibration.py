@@ -53,14 +53,20 @@ class _File(msgspec.Struct):
 class Calibration:
     """One file for all models. Reading and writing never fail a turn: without the file everything is learnt anew.
 
+    ``path``: omitted: ``calibration.json`` at the root of what Orkas stores.
     ``keep``: False: what others have learnt is used, and nothing is written (sessions in memory leave no trace).
     """
 
-    def __init__(self, path: Path | None = None, *, keep: bool = True) -> None:
-        self._path = path or home() / "calibration.json"
+    def __init__(self, path: Path | None = None, *, keep: bool = True, ops: files.Ops = files.OPS) -> None:
+        self._given = path
         self._keep = keep
+        self._ops = ops
         self._models: dict[str, Learnt] | None = None
         self._stored: dict[str, Learnt] = {}
+
+    @property
+    def _path(self) -> Path:
+        return self._given or home() / "calibration.json"
 
     def of(self, model: str) -> Learnt:
         """What is known of ``vendor/model``; the caller may change it."""
@@ -82,7 +88,7 @@ class Calibration:
             self._stored[name] = _copy(self._models[name])  # also after a failure: tried once, not on every turn
         rows = {name: msgspec.to_builtins(one) for name, one in list(known.items())[-_MODELS:]}
         try:
-            files.replace(self._path, msgspec.json.encode(_File(1, rows)))
+            files.replace(self._path, msgspec.json.encode(_File(1, rows)), ops=self._ops)
         except StorageError as error:
             _log.warning("what was learnt of models is not kept: %s", error)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 from collections.abc import Iterable
 
@@ -60,8 +59,8 @@ def picture_size(image: Image) -> int:
 
 def _other(block: Block) -> int:
     if type(block) is ToolCall:
-        written = _json(block.arguments) if block.arguments is not None else estimate(block.arguments_raw or "")
-        return CALL + estimate(block.name) + written + _blob(block.signature)
+        written = encode(block.arguments).decode() if block.arguments is not None else block.arguments_raw or ""
+        return CALL + estimate(block.name + written) + (_blob(block.signature) if block.signature else 0)
     if type(block) is Thinking:
         return estimate(block.text) + _blob(block.signature) + _blob(block.redacted) + _blob(block.encrypted)
     if type(block) is Image:
@@ -104,7 +103,7 @@ def _bytes(data: str, start: int, count: int) -> bytes:
     """
     group = start // 3
     text = data[group * 4 : ((start + count + 2) // 3) * 4]
-    found = base64.b64decode(text + "=" * (-len(text) % 4))[start - group * 3 :][:count]
+    found = binascii.a2b_base64(text + "=" * (-len(text) % 4))[start - group * 3 :][:count]
     if len(found) < min(count, 10):
         raise ValueError("the picture ends before its size")
     return found
