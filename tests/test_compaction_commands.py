@@ -57,7 +57,7 @@ def test_a_summary_that_is_none_changes_nothing(trip: str) -> None:
 
 
 def test_the_demo_does_not_pretend_to_summarise(trip: str) -> None:
-    orkas("session", "compact", trip, *DEMO).refused(1, "could not be summarised: it is empty")
+    orkas("session", "compact", trip, *DEMO).refused(1, "could not be summarised: the summary is empty")
 
 
 def test_nothing_to_summarise_is_one_sentence() -> None:

@@ -104,7 +104,7 @@ class Compactor:
             if summariser.refused:
                 prose = job.tightened(summariser.refused, prose)
             if prose and not await job.summarised(prose):
-                prose, reason = "", "it does not make enough room"
+                prose, reason = "", "the summary does not make enough room"
             self._told(job, keep, prose, final=summariser.final)
             if not prose:
                 if forced:
@@ -151,7 +151,8 @@ class Compactor:
         """Whether the history could be folded without a model; only where it has to be."""
         if job.forced or not (job.must or self._opened is not None or not job.plan.older):
             return False
-        return await in_thread(job.fold)
+        with job.turn.setup.context.abort.guard():
+            return await in_thread(job.fold)
 
     async def _replace(self, job: _Job, method: str) -> Event:
         setup = job.turn.setup
@@ -228,7 +229,8 @@ class _Job:
 
     async def summarised(self, prose: str) -> bool:
         """Put the new history together; whether it is worth it and fits."""
-        ledger = await in_thread(self._ledger, self.plan, self.budgets)
+        with self.turn.setup.context.abort.guard():
+            ledger = await in_thread(self._ledger, self.plan, self.budgets)
         for share in (1.0, 0.5, 0.0):
             self._compose(prose, ledger[: math.ceil(len(ledger) * share)], self.plan)
             if self._pays() and self.after <= self._goal(self.plan):
@@ -244,7 +246,7 @@ class _Job:
                 return False
             self._compose(self._notes(split, budgets), self._ledger(split, budgets), split)
             fits = self.after <= (self._goal(split) if share else self.limit)
-            if fits and self.after < self.before:
+            if fits and self.after < self.before and (self.must or self._pays()):
                 self.plan = split
                 return True
         return False

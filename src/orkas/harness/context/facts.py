@@ -11,6 +11,7 @@ in message after message is a counter or a log, and only its last one is of any 
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
 from collections import Counter
@@ -161,6 +162,7 @@ _DECISION = re.compile(
 )
 _PAIR = re.compile(r"^[\s>*-]*(?:export\s+|set\s+)?([A-Za-z_][\w.-]{0,80})\s*=\s*(\S.*?)\s*[;,]?$")
 _ALPHA = re.compile(rf"(?<!\w)[^\W\d_{_CJK}]{{2,}}(?:[_'’-][^\W\d_{_CJK}]+)*(?!\w)|[{_CJK}]{{2}}")
+_WORDS = re.compile(f"({_ALPHA.pattern})")
 _COUNTED = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]*[0-9][A-Za-z0-9]*")
 _DIGIT = re.compile(r"\d")
 
@@ -226,58 +228,69 @@ class _Corpus:
         if len(held) > _SHAPE_MOST:
             del held[next(iter(held))]
 
-    def ranked(self) -> Iterator[Fact]:
+    def ranked(self) -> list[Fact]:
         """Best first. Of a shape that comes again and again only the newest piece, behind all others.
 
         How often pieces look alike is counted also with the words taken out that are rare here.
         """
-        masked = {shape: self._masked(shape) for shape in self._often}
+        looks = {shape: self._look(shape) for shape in self._often}
         skeletons: Counter[str] = Counter()
-        for shape, ones in masked.items():
-            for one in ones:
-                skeletons[one] += self._often[shape]
+        for shape, look in looks.items():
+            for skeleton in look.skeletons:
+                skeletons[skeleton] += self._often[shape]
         total = math.log(sum(self._often.values()) + 2)
         scored: list[tuple[float, int, Fact]] = []
         for shape, held in self._shapes.items():
-            count = max(self._often[shape], 1, *(skeletons[one] for one in masked[shape]))
+            look = looks[shape]
+            count = max(self._often[shape], 1, *[skeletons[one] for one in look.skeletons])
             novelty = 1.0 - math.log(count) / total
             usual = novelty < _USUAL
             for piece in list(held.values())[-1:] if usual else held.values():
                 source: Source = "detail" if usual else piece.source
-                score = novelty + self._rarity(piece.text) + _standing(piece, source)
-                scored.append((score, piece.order, Fact(source, piece.text)))
-        scored.sort(key=lambda item: (-item[0], -item[1]))
-        return (fact for _, _, fact in scored)
+                standing = _STANDING[source] if piece.alone or usual else 0.0
+                scored.append((novelty + look.rarity + standing, piece.order, Fact(source, piece.text)))
+        best = heapq.nlargest(_CANDIDATES, scored, key=lambda item: item[:2])
+        best = [(score + _bonus(fact.text), order, fact) for score, order, fact in best]
+        best.sort(key=lambda item: (-item[0], -item[1]))
+        return [fact for _, _, fact in best]
 
-    def _masked(self, shape: str) -> list[str]:
-        """The shape with only the words of many messages left, and with those of very many, where that says anything:
-        "the ? ? ? is #" does not."""
-        words, total = self._words, self._messages
-        some = _ALPHA.sub(lambda m: m[0] if words[m[0]] >= max(4, total * 0.04) else "?", shape)
-        many = _ALPHA.sub(lambda m: m[0] if words[m[0]] >= max(6, total * 0.3) else "?", shape)
-        left, gone = len(_ALPHA.findall(some)), some.count("?")
-        skeletons = [some] if left == 0 or 2 * left >= gone else []
-        return [*skeletons, many] if len(_ALPHA.findall(many)) >= many.count("?") else skeletons
+    def _look(self, shape: str) -> _Look:
+        """What a shape looks like with only the words of many messages left, and with those of very many, where that
+        says anything ("the ? ? ? is #" does not); and, from 0 to 1, how rare its rarest words are."""
+        parts = _WORDS.split(shape)
+        words = parts[1::2]
+        if not words:
+            return _Look([shape], 0.0)
+        counts = [self._words[word] for word in words]
+        skeletons: list[str] = []
+        for share, floor, least in ((0.04, 4, 1 / 3), (0.3, 6, 1 / 2)):
+            enough = max(floor, self._messages * share)
+            parts[1::2] = [word if count >= enough else "?" for word, count in zip(words, counts, strict=True)]
+            left = sum(count >= enough for count in counts)
+            if left >= least * len(words) or (left == 0 and not skeletons and share < 0.1):
+                skeletons.append("".join(parts))
+        rarest = sorted(counts)[:4]
+        common = sum([math.log(count + 1) for count in rarest]) / len(rarest)
+        return _Look(skeletons, 1.0 - common / math.log(self._messages + 2))
 
-    def _rarity(self, text: str) -> float:
-        """From 0 to 1: how rare the rarest words of a piece are."""
-        counts = sorted({word: self._words[word] for word in _ALPHA.findall(text.lower())}.values())[:4]
-        if not counts:
-            return 0.0
-        return 1.0 - sum(math.log(count + 1) for count in counts) / (len(counts) * math.log(self._messages + 2))
+
+class _Look(msgspec.Struct, eq=False):
+    skeletons: list[str]
+    rarity: float
 
 
 _RANK: dict[Source, int] = {"user": 0, "assistant": 1, "tool": 2, "detail": 3}
 _STANDING: dict[Source, float] = {"user": 1.5, "assistant": 0.3, "tool": 0.0, "detail": -1.0}
+"""What a piece counts beside its rarity: who said it."""
 _USUAL = 0.6
 """Novelty below which a piece is one of many that look alike."""
+_CANDIDATES = 2_000
+"""Pieces that are looked at more closely: many times what a ledger holds."""
 
 
-def _standing(piece: _Piece, source: Source) -> float:
-    """What a piece counts beside its rarity: who said it, whether it decides something, whether it is exact."""
-    standing = _STANDING[source] if piece.alone or source == "detail" else 0.0
-    standing += 0.2 * bool(_DECISION.search(piece.text))
-    return standing + 0.2 * bool(_DIGIT.search(piece.text) or _EXACT.search(piece.text))
+def _bonus(text: str) -> float:
+    """For what decides something, and for what is exact."""
+    return 0.2 * bool(_DECISION.search(text)) + 0.2 * bool(_DIGIT.search(text) or _EXACT.search(text))
 
 
 def _tidy(text: str) -> Iterator[str]:

@@ -154,7 +154,7 @@ class Summariser:
         self.reason = summary.judge(self._reply, self._asked, self._turn.setup.session.messages)
         text = summary.prose_of(self._reply)
         if not self.reason and self._meter.text(text) > self._tokens:
-            self.reason = "it is too long"
+            self.reason = "the summary is too long"
         self.prose = "" if self.reason else text
 
     async def _shortened(self) -> AsyncGenerator[Event, None]:

@@ -44,8 +44,8 @@ def request(*, words: int, keep: str) -> str:
     """The last message of a request that shows the conversation itself."""
     return (
         "The conversation above gets too long for the context window. Older messages will be replaced by a summary "
-        "that you write now; the newest messages and the user's last request stay as they are. Do not go on with the task, "
-        "do not answer the user and call no tool: answer with the summary alone, in at most "
+        "that you write now; the newest messages and the user's last request stay as they are. Do not go on with the "
+        "task, do not answer the user and call no tool: answer with the summary alone, in at most "
         f"{words} words.\n{_FORM}{_kept(keep)}"
     )
 
@@ -138,16 +138,16 @@ def judge(reply: AssistantMessage, asked: str, history: Sequence[Message]) -> st
     """Why this reply is no summary; empty when it is one. Length is judged elsewhere: it can be mended."""
     text = prose_of(reply)
     if reply.stop_reason == "length":
-        return "it was cut short"
+        return "the summary was cut short"
     if reply.stop_reason in ("refusal", "content_filter", "error", "aborted", "overflow"):
-        return f"the model ended it with {reply.stop_reason}"
+        return f"the model ended the summary with {reply.stop_reason!r}"
     if calls_of(reply):
         return "the model called a tool instead"
     if sum(c.isalnum() for c in text) < _LEAST:
-        return "it is empty"
+        return "the summary is empty"
     if len(text) < 400 and _REFUSAL.match(text) and "##" not in text:
         return "the model refused"
-    return "it only repeats what was there" if _echoes(text, asked, history) else ""
+    return "the summary only repeats what was there" if _echoes(text, asked, history) else ""
 
 
 def _echoes(text: str, asked: str, history: Sequence[Message]) -> bool:
