@@ -24,9 +24,9 @@ from orkas.harness.sessions.session import Session
 from orkas.harness.statistics import Recorder
 from orkas.harness.tool import FunctionTool, Tool, ToolContext
 from orkas.harness.turn import MAX_ROUNDS, Setup, Turn
-from orkas.infra.abort import Abort
+from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import OrkasError, UsageError
-from orkas.infra.events import Done, Event
+from orkas.infra.events import Compaction, Done, Event
 from orkas.infra.messages import Image, user_message
 from orkas.infra.threads import in_thread
 from orkas.providers.base import LLMProvider, Request, ThinkingLevel, ToolDef, Warmable
@@ -173,6 +173,53 @@ class Agent:
                 if isinstance(event, Done):
                     return event
         raise AssertionError("a turn ends with done")
+
+    async def compact(self, keep: str = "") -> Compaction:
+        """Replace older messages by a summary now; ``keep``: what it is to keep. The archive keeps the messages.
+
+        Raises:
+            UsageError: there is nothing to summarise, or a turn is running.
+            ProviderError: there is no summary to be had. Nothing was changed.
+            StorageError: the new history could not be saved. Nothing was changed.
+        """
+        async with aclosing(self.compacting(keep)) as events:
+            async for event in events:
+                if isinstance(event, Compaction):
+                    return event
+        raise UsageError("stopped: nothing was compacted", hint="ask again")
+
+    def compacting(self, keep: str = "") -> AsyncGenerator[Event, None]:
+        """``compact``, told as events: retries, then ``compaction``; without the latter it was stopped."""
+        myself: list[weakref.ref[Any]] = []
+        work = self._compact(keep, myself)
+        myself.append(weakref.ref(work))
+        return work
+
+    async def _compact(self, keep: str, myself: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
+        abort = await self._begin(myself[0])
+        try:
+            turn = Turn(await self._setup(abort))
+            async with aclosing(self._compactor.run(turn, keep=keep, forced=True)) as events:
+                async for event in events:
+                    yield event
+        except Aborted:
+            return
+        finally:
+            self._running = None
+            self._meter.save()
+
+    async def uncompact(self) -> int:
+        """Take the newest compaction back; returns how many messages stand in the history again.
+
+        Raises:
+            UsageError: there is none to take back, or a turn is running.
+            StorageError: nothing has changed.
+        """
+        if self._running is not None and self._running.turn() is not None:
+            raise UsageError("a turn is running in this agent", hint="wait for its `done`, or call stop()")
+        count = self.session.uncompact()
+        self._meter.forget()
+        return count
 
     async def warm(self) -> None:
         """Let a model that has to load first do so, and read the prompt, ahead of the first question."""

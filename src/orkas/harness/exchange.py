@@ -82,8 +82,7 @@ class Exchange:
         turn, first = self._turn, self._first
         turn.retries.succeeded()
         turn.heard(message)
-        if is_silent_overflow(message):
-            raise ProviderError("the conversation leaves the model no room to answer", class_="context_overflow")
+        _refuse_failed(message)
         if first is not None:
             self.reply = joined(first, message)
         elif self._told and is_cut(message):
@@ -136,3 +135,13 @@ class Exchange:
         """The request, with more patience where it has stalled before."""
         patience = self._turn.retries.patience
         return self._params if patience == self._params.patience else replace(self._params, patience=patience)
+
+
+def _refuse_failed(message: AssistantMessage) -> None:
+    """Raise for a reply that came whole and is none."""
+    if message.stop_reason == "overflow":
+        raise ProviderError("the conversation no longer fits the model's context window", class_="context_overflow")
+    if is_silent_overflow(message):
+        raise ProviderError("the conversation leaves the model no room to answer", class_="context_overflow")
+    if message.stop_reason == "error":
+        raise ProviderError("the model ended its reply with an error", class_="server")

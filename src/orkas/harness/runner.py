@@ -201,7 +201,6 @@ class Runner:
         turn.text, turn.stop_reason = text_of(reply), reply.stop_reason
         calls = calls_of(reply)
         await self._session.commit(replace(reply, starts=calls[0].id) if calls else reply)
-        _raise_for(reply.stop_reason)
         if is_cut(reply):
             yield Notice(turn.next_seq(), "warning", STILL_CUT)
 
@@ -322,13 +321,6 @@ class Runner:
 def _error_of(result: ToolResult) -> str:
     """As the statistics call it."""
     return "fault" if result.fault else "failed" if result.is_error else ""
-
-
-def _raise_for(stop_reason: str) -> None:
-    if stop_reason == "overflow":
-        raise ProviderError("the conversation no longer fits the model's context window", class_="context_overflow")
-    if stop_reason == "error":
-        raise ProviderError("the model ended its reply with an error", class_="server")
 
 
 def _info(problem: Exception) -> ErrorInfo:

@@ -145,7 +145,7 @@ def repair(path: str | Path) -> Repair:
         if healed.changed or found.damaged or found.duplicates:
             store.check_version()
             done.original = str(store.keep_original())
-            store.rewrite(healed.messages, archive=False)
+            store.rewrite(healed.messages, keep=False)
             done.rewritten = True
     return done
 

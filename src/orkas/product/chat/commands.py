@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ _LISTED = 10
 class Command:
     usage: str
     help: str
-    run: Callable[[Chat, str], None]
+    run: Callable[[Chat, str], Awaitable[None] | None]
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ def values(command: str) -> list[str]:
     return []
 
 
-def run_command(chat: Chat, line: str) -> None:
+async def run_command(chat: Chat, line: str) -> None:
     """Run one line that begins with a slash. What goes wrong is told and the conversation goes on."""
     name, _, rest = line.strip().partition(" ")
     command = _ALIASES.get(name) or next((c for c in COMMANDS if c.name == name), None)
@@ -61,7 +61,8 @@ def run_command(chat: Chat, line: str) -> None:
         chat.screen.say(f"There is no command {name}. {hint} (To say it to the model, begin with //.)", "warning")
         return
     try:
-        command.run(chat, rest.strip())
+        if (work := command.run(chat, rest.strip())) is not None:
+            await work
     except OrkasError as error:
         chat.screen.say(sentence(error), "error")
 
@@ -149,6 +150,15 @@ def _clear(chat: Chat, _: str) -> None:
         chat.screen.say(f"The old one is kept; /session {old.id} goes back to it.", "dim")
 
 
+def _compact(chat: Chat, keep: str) -> Awaitable[None]:
+    return chat.tell(chat.agent.compacting(keep))
+
+
+async def _uncompact(chat: Chat, _: str) -> None:
+    count = await chat.agent.uncompact()
+    chat.screen.say(f"{count} messages are back; the summary is gone.")
+
+
 def _thinking(chat: Chat, _: str) -> None:
     chat.screen.whole_thinking = not chat.screen.whole_thinking
     shown = "shown in full" if chat.screen.whole_thinking else "folded to a line"
@@ -176,6 +186,8 @@ COMMANDS = (
     Command("/session [list|ID]", "show this conversation, list the last ones, or go to one", _session),
     Command("/stats", "what this conversation has used: tokens, cost, tools", _stats),
     Command("/clear", "start afresh; this conversation stays on disk", _clear),
+    Command("/compact [WHAT TO KEEP]", "replace older messages by a summary; they are kept on disk", _compact),
+    Command("/uncompact", "take the newest compaction back", _uncompact),
     Command("/thinking", "show or fold the model's reasoning", _thinking),
     Command("/expand [N]", "show the whole of a tool's result, the last one by default", _expand),
     Command("/queue TEXT", "while a turn runs: say it when that has ended", _queue),

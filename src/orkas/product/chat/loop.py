@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from functools import cache
 from types import FrameType
@@ -162,19 +162,23 @@ class Chat:
         if text.strip() in ("exit", "quit"):
             self.leaving = 0
         elif text.startswith("/") and not text.startswith("//"):
-            run_command(self, text)
+            await run_command(self, text)
         else:
             await self.turn(plain_names(text[1:] if text.startswith("//") else text, self.agent.cwd))
 
     async def turn(self, text: str) -> None:
         """One turn, shown. Whatever ends it, the screen is settled and the prompt can come back."""
         images, self._images = self._images, ()
+        await self.tell(self.agent.stream(text, images))
+
+    async def tell(self, events: AsyncGenerator[Event, None]) -> None:
+        """Show what the agent does until it is done; Ctrl-C stops it."""
         ticking = asyncio.ensure_future(self._tick())
         self._running = self._hears = True
         self.screen.begin()
         try:
             with self._keys_heard():
-                async with aclosing(self.agent.stream(text, images)) as events:
+                async with aclosing(events):
                     async for event in events:
                         await self._show(event)
                         self._hears = not isinstance(event, Done)

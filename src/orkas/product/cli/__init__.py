@@ -20,7 +20,7 @@ STOPPED = 130
 
 COMMANDS = {
     "run": "one turn without a terminal: prints the answer, or events as JSON lines",
-    "session": "list, show, search, check, repair, export, import, fork, rewind and delete conversations",
+    "session": "list, show, search, compact, check, repair, export, import, fork, rewind and delete conversations",
     "request": "show the request the next turn would send; nothing is sent",
     "models": "vendors and models; install the local model",
     "auth": "which keys are found, and where",

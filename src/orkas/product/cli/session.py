@@ -9,7 +9,7 @@ from typing import Any
 
 from orkas.infra.errors import SessionMissing
 from orkas.infra.terminal import is_tty, size_text
-from orkas.product.cli import out, parsing
+from orkas.product.cli import compacting, out, parsing
 
 __all__ = ["parser"]
 
@@ -59,6 +59,7 @@ def parser() -> parsing.Parser:
     )
     rewind.add_argument("id", metavar="ID")
     rewind.add_argument("--to", metavar="N", type=_number, required=True, help="the last message that stays")
+    compacting.add_to(add)
     add("search", _search, "find words in all conversations", example="orkas session search parser").add_argument(
         "query", metavar="QUERY"
     )
