@@ -310,3 +310,19 @@ def test_an_agent_does_not_change_the_request_it_goes_on_from() -> None:
 
     _, done, _, agent = turn([look, look])
     assert (done.text, seen, len(agent.session.messages)) == ("One, two.", [1, 3], 2)
+
+
+async def test_a_reply_that_ends_in_an_error_is_asked_for_again_and_not_kept() -> None:
+    bad = AssistantMessage([Text(text="half of it")], "scripted/model", "scripted", "error")
+    agent = Agent(ScriptedProvider([bad, "The whole."]), tools=[])
+    async with aclosing(agent.stream("Go.")) as stream:
+        events = [event async for event in stream]
+    assert [e.discard for e in events if isinstance(e, Retry)] == [len("half of it")]
+    assert [text_of(m) for m in agent.session.messages] == ["Go.", "The whole."]
+
+
+async def test_a_model_that_always_ends_in_an_error_is_given_up() -> None:
+    bad = AssistantMessage([Text(text="half of it")], "scripted/model", "scripted", "error")
+    provider = ScriptedProvider([bad] * 9)
+    done = await Agent(provider, tools=[], max_retries=1).run("Go.")
+    assert (done.outcome, done.error and done.error.class_, len(provider.requests)) == ("failed", "server", 2)

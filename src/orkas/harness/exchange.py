@@ -80,9 +80,9 @@ class Exchange:
     def _came(self, message: AssistantMessage) -> None:
         """A request was answered whole. It is the reply, unless the output limit cut it for the first time."""
         turn, first = self._turn, self._first
-        turn.retries.succeeded()
         turn.heard(message)
         _refuse_failed(message)
+        turn.retries.succeeded()
         if first is not None:
             self.reply = joined(first, message)
         elif self._told and is_cut(message):
@@ -101,7 +101,6 @@ class Exchange:
         turn, abort = self._turn, self._turn.setup.context.abort
         seam = Seam(text_of(self._first)) if self._first is not None else None
         heard: list[Sequence[Part]] = []
-        whole: AssistantMessage | None = None
         try:
             async with AsyncExitStack() as stack:
                 with abort.guard():
@@ -126,10 +125,10 @@ class Exchange:
                     heard.append([TextPart(rest)])
                     yield TextDelta(turn.next_seq(), rest)
                 whole = completion.message
-        finally:
-            if whole is None:
-                self.partial = "".join(p.text for batch in heard for p in batch if type(p) is TextPart)
-        self._came(whole)
+            self._came(whole)
+        except BaseException:
+            self.partial = "".join(p.text for batch in heard for p in batch if type(p) is TextPart)
+            raise
 
     def _patient(self) -> CompletionParams:
         """The request, with more patience where it has stalled before."""
