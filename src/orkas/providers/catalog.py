@@ -161,4 +161,5 @@ def gemini(model: str) -> Gemini:
             return Gemini()
         return Gemini("budget", least=128 if "pro" in name else 0)
     pro = "pro" in name
-    return Gemini("level", "low" if pro else "minimal", not pro or version > (3, 0), signatures=True, media_results=True)
+    least, medium = "low" if pro else "minimal", not pro or version > (3, 0)
+    return Gemini("level", least, medium, signatures=True, media_results=True)

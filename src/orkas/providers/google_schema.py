@@ -54,8 +54,8 @@ class _Cleaner:
                 break
             schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}}
         for part in _list(schema.get("allOf")):
-            part = self._whole(part, depth) if isinstance(part, dict) and depth < _DEEPEST else {}
-            schema = _merged(part, schema)
+            if isinstance(part, dict) and depth < _DEEPEST:
+                schema = _merged(self._whole(part, depth + 1), schema)
         if "oneOf" in schema and "anyOf" not in schema:
             schema = {**schema, "anyOf": schema["oneOf"]}
         if "const" in schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -230,7 +231,7 @@ class Grown:
 
     def _put(self, steps: list[str | int], value: Any, *, more: bool) -> None:
         place: Any = self.value
-        for step, following in zip(steps[:-1], steps[1:], strict=True):
+        for step, following in pairwise(steps):
             place = self._enter(place, step, [] if isinstance(following, int) else {})
         last = steps[-1]
         old = self._enter(place, last, value)

@@ -43,7 +43,7 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One row. ``base_url`` empty: the user must give one. ``{project}`` and its like in it: see ``providers.vertex``."""
+    """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``."""
 
     dialect: Literal["openai_chat", "anthropic", "google"]
     base_url: str = ""
