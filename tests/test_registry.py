@@ -15,7 +15,6 @@ from orkas.providers.catalog import Gemini, anthropic_thinking, gemini, model_in
 from orkas.providers.registry import resolve, split_model, vendor_names
 from orkas.providers.vendors import table
 
-
 STUDIO, VERTEX = "https://generativelanguage.googleapis.com/v1beta", "aiplatform.googleapis.com"
 GEMINI = "publishers/google/models/m:streamGenerateContent?alt=sse"
 

@@ -258,8 +258,11 @@ class ContentReader:
         for payload in elements(body):
             if not self.done:
                 self._careful(payload, parts, last=False)
-        if not self._ended:
-            self._fail(body)
+        if not self._ended and self._error is None:
+            if loads(body) is None:
+                self._error = broken_off(self._vendor)
+            else:
+                self._fail(body)
         self.done = True
 
     def _fail(self, payload: bytes) -> None:

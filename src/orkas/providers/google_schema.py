@@ -13,8 +13,9 @@ __all__ = ["openapi"]
 
 _PLAIN = ("minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "pattern")
 _FORMATS = {"STRING": ("enum", "date-time"), "NUMBER": ("float", "double"), "INTEGER": ("int32", "int64")}
-_DEEPEST = 12
-"""Levels of nesting, references followed, that are written out; what is below takes anything."""
+_DEEPEST, _MOST = 12, 1_000
+"""Levels of nesting and schemas within one another, references followed, that are written out. A schema that refers
+to itself has no end; what is below is said by its type alone."""
 
 
 def openapi(schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -26,11 +27,15 @@ def openapi(schema: dict[str, Any]) -> dict[str, Any] | None:
 class _Cleaner:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
+        self._left = _MOST
 
     def clean(self, schema: Any, depth: int) -> dict[str, Any]:
-        if not isinstance(schema, dict) or depth > _DEEPEST:
-            return {"type": "STRING"} if depth > _DEEPEST else {}
+        if not isinstance(schema, dict):
+            return {}
         schema = self._whole(schema, depth)
+        if depth > _DEEPEST or self._left < 0:
+            kinds = [k for k in _kinds(schema) if k not in ("null", "array")]
+            return {"type": kinds[0].upper() if len(kinds) == 1 else "STRING"}
         out: dict[str, Any] = {}
         if isinstance(text := schema.get("description") or schema.get("title"), str):
             out["description"] = text
@@ -48,13 +53,14 @@ class _Cleaner:
 
     def _whole(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         """References followed, all of ``allOf`` put together, ``oneOf`` and ``const`` said in other words."""
+        self._left -= 1
         for _ in range(_DEEPEST):
             target = self._resolve(schema.get("$ref"))
             if target is None:
                 break
             schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}}
         for part in _list(schema.get("allOf")):
-            if isinstance(part, dict) and depth < _DEEPEST:
+            if isinstance(part, dict) and depth < _DEEPEST and self._left > 0:
                 schema = _merged(self._whole(part, depth + 1), schema)
         if "oneOf" in schema and "anyOf" not in schema:
             schema = {**schema, "anyOf": schema["oneOf"]}
@@ -72,7 +78,9 @@ class _Cleaner:
 
     def _choose(self, out: dict[str, Any], choices: list[Any], depth: int) -> dict[str, Any]:
         """One of several. Nothing may stand beside the choices, so what holds for all of them is said in each."""
-        made = [{**out, **choice} for c in choices if (choice := self.clean(c, depth + 1))]
+        made: list[dict[str, Any]] = []
+        for choice in filter(None, (self.clean(c, depth + 1) for c in choices)):
+            made += [{**out, **one} for one in choice.get("anyOf", [choice])]
         if len(made) < 2:
             return made[0] if made else {**out, "type": "STRING"}
         return {"anyOf": made}

@@ -343,20 +343,25 @@ def _schema(schema: Any, at: str, *, top: bool = False) -> Iterator[Rejection]:
     kind = kind.upper()
     if top and kind != "OBJECT":
         yield _field(at, "parameters schema should be of type OBJECT")
-    if "format" in schema and schema["format"] not in _FORMATS.get(kind, ()):
+    if "format" in schema and str(schema["format"]) not in _FORMATS.get(kind, ()):
         known = " and ".join(map(repr, sorted(_FORMATS.get(kind, ()))))
         yield _field(f"{at}.format", f"only {known} are supported for {kind} type")
-    if "enum" in schema and (kind != "STRING" or not all(isinstance(e, str) and e for e in schema["enum"] or [0])):
+    enum = schema.get("enum")
+    if enum is not None and not (isinstance(enum, list) and enum and all(isinstance(e, str) and e for e in enum)):
+        yield _field(f"{at}.enum", "cannot be empty.")
+    elif enum is not None and kind != "STRING":
         yield _field(f"{at}.enum", "only allowed for STRING type")
     if kind == "ARRAY" and "items" not in schema:
         yield _field(f"{at}.items", "missing field.")
     if "items" in schema:
         yield from _schema(schema["items"], f"{at}.items")
-    properties = schema.get("properties", {})
-    for i, inner in enumerate(properties.values() if isinstance(properties, dict) else ()):
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, dict) else {}
+    for i, inner in enumerate(properties.values()):
         yield from _schema(inner, f"{at}.properties[{i}].value")
-    for i, name in enumerate(schema.get("required") or ()):
-        if name not in properties:
+    required = schema.get("required")
+    for i, name in enumerate(required if isinstance(required, list) else ()):
+        if str(name) not in properties:
             yield _field(f"{at}.required[{i}]", "property is not defined")
 
 
