@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orkas import Agent, tool
+from orkas.harness.tool import ToolResult
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
@@ -42,7 +44,7 @@ from orkas.providers.google_request import API
 from orkas.providers.google_schema import openapi
 from orkas.providers.google_wire import Grown
 from orkas.providers.registry import resolve
-from orkas.testing import FakeVendor, Say, Whole, call
+from orkas.testing import FakeVendor, Say, VendorRequest, Whole, call
 from orkas.testing.rules import Rejection, check_google, check_http
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
@@ -180,6 +182,7 @@ def test_thinking_levels() -> None:
     assert thinking("gemini-2.5-pro", "off") == {"thinkingBudget": 128, "includeThoughts": False}
     assert thinking(G25, "medium") == {"thinkingBudget": 8_192, "includeThoughts": True}
     assert thinking(G25, "high", max_output=9_000) == {"thinkingBudget": 7_976, "includeThoughts": True}
+    assert thinking(G25, "low", max_output=1_300) == {"thinkingBudget": 0, "includeThoughts": False}
     assert thinking(G25, "low", max_output=500) == {"thinkingBudget": 0, "includeThoughts": False}
     assert thinking("gemini-2.5-pro", "low", max_output=500) == {"thinkingBudget": 128, "includeThoughts": True}
     assert thinking(G3, "medium") == {"thinkingLevel": "HIGH", "includeThoughts": True}
@@ -793,6 +796,34 @@ async def test_a_model_that_is_not_there() -> None:
         with pytest.raises(ProviderError) as caught:
             await ask(vendor, "gemini3", [user_message("hi")], "x")
         assert caught.value.class_ == "not_found" and G3 in caught.value.message
+
+
+@pytest.mark.parametrize("model", [G3, G25])
+async def test_an_agent_works_with_gemini(vendor: FakeVendor, model: str, tmp_path: Path) -> None:
+    """A whole turn through the loop: an odd tool name, two calls at once, a picture among the results."""
+
+    @tool(name="2add")
+    def add(a: int, b: int) -> str:
+        """Add two numbers."""
+        return str(a + b)
+
+    @tool
+    def snap() -> ToolResult:
+        """Take a picture."""
+        return ToolResult("taken", images=[Image(media_type="image/png", data=PNG)])
+
+    def calls(request: VendorRequest) -> list[Any]:
+        names = [d["name"] for d in (request.body or {})["tools"][0]["functionDeclarations"]]
+        return [Thinking(text="hm"), "wait", call(names[0], a=2, b=3), call(names[1])]
+
+    vendor.script([calls, ["it is 5"]])
+    agent = Agent(f"google/{model}", tools=[add, snap], cwd=tmp_path, base_url=vendor.base_url, api_key=KEY)
+    result = await agent.run("2 + 3? and a picture")
+    await agent.aclose()
+    assert result.text == "it is 5" and [r.status for r in vendor.requests] == [200, 200]
+    (*_, answers) = [c for c in (vendor.requests[1].body or {})["contents"] if "functionResponse" in c["parts"][0]]
+    assert [p["functionResponse"]["response"] for p in answers["parts"]] == [{"output": "5"}, {"output": "taken"}]
+    assert PNG in json.dumps(vendor.requests[1].body)
 
 
 # ------------------------------------------------------------------ from hand to hand

@@ -102,6 +102,11 @@ def test_what_cannot_be_told_is_wrong_usage_with_a_way_out(model: str, words: tu
         ),
         ("vertex/m", {"VERTEX_API_KEY": "AIzaX"}, f"https://{VERTEX}/v1beta1/{GEMINI}"),
         ("vertex/m", {"VERTEX_BASE_URL": "http://h/x"}, f"http://h/x/{GEMINI}"),
+        ("vertex/m", {"VERTEX_BASE_URL": "h:1/x"}, f"https://h:1/x/{GEMINI}"),
+        (
+            "vertex/m", {"VERTEX_BASE_URL": "localhost:1/", "GOOGLE_CLOUD_PROJECT": "p"},
+            f"http://localhost:1/v1beta1/projects/p/locations/global/{GEMINI}",
+        ),
         (
             "vertex/m", {"VERTEX_BASE_URL": "http://h:1", "GOOGLE_CLOUD_PROJECT": "p"},
             f"http://h:1/v1beta1/projects/p/locations/global/{GEMINI}",

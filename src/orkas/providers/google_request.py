@@ -47,6 +47,8 @@ _DUMMY = "skip_thought_signature_validator"
 """Stands for the signature of a call that another model made. Documented on Google's page on thought signatures."""
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576}
 """Tokens of thinking per level, for models that take a budget (at most 24,576 on all of them)."""
+_SMALLEST = 512
+"""A budget between nothing and this is refused by Gemini 2.5 Flash-Lite."""
 _ANSWER = 1_024
 """Tokens left for the answer when the limit of a reply is less than the budget: thinking counts against that limit."""
 
@@ -120,7 +122,8 @@ def _thinking(params: CompletionParams, traits: Gemini) -> dict[str, Any]:
     least = int(traits.least or 0)
     budget = _BUDGETS[level] if on else least
     if on and params.max_output is not None:
-        budget = max(min(budget, params.max_output - _ANSWER), least)
+        budget = min(budget, params.max_output - _ANSWER)
+        budget = budget if budget >= _SMALLEST else least
     return {"thinkingBudget": budget, "includeThoughts": on and budget > 0}
 
 

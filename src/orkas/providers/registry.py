@@ -113,7 +113,7 @@ def _base_url(vendor: str, row: Vendor, given: str | None, environ: Mapping[str,
     if not url and not row.base_url:
         raise UsageError(f"{vendor} needs a base URL", hint=f"give base_url, or set {names[0]}")
     own = row.base_url
-    if "{" in own and urlsplit(url).path in ("", "/"):
+    if "{" in own and "/" not in (url.partition("://")[2] or url).rstrip("/"):
         from orkas.providers.vertex import address
 
         own = address(own, environ, key)
