@@ -798,6 +798,22 @@ async def test_a_model_that_is_not_there() -> None:
         assert caught.value.class_ == "not_found" and G3 in caught.value.message
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_googles_own_client_understands_the_fake(vendor: FakeVendor) -> None:
+    genai = pytest.importorskip("google.genai", reason="google-genai is not installed")
+    client = genai.Client(api_key=KEY, http_options={"base_url": vendor.base_url})
+    vendor.script([["he", "llo", call("add", id="c1", a=2)], [Thinking(text="hm"), "he", "llo"]])
+    whole = client.models.generate_content(model=G3, contents="hi")
+    (made,) = whole.function_calls
+    assert (made.name, made.args, made.id) == ("add", {"a": 2}, "c1")
+    assert whole.candidates[0].content.parts[-1].thought_signature
+    streamed = list(client.models.generate_content_stream(model=G3, contents="hi"))
+    assert "".join(c.text or "" for c in streamed) == "hello"
+    assert streamed[-1].usage_metadata.prompt_token_count == 10
+    assert [m.name for m in client.models.list()] == ["models/fake-model"]
+    client.close()
+
+
 @pytest.mark.parametrize("model", [G3, G25])
 async def test_an_agent_works_with_gemini(vendor: FakeVendor, model: str, tmp_path: Path) -> None:
     """A whole turn through the loop: an odd tool name, two calls at once, a picture among the results."""
