@@ -89,7 +89,7 @@ def quick(vendor: FakeVendor, limits: Limits = QUICK, model: str = "custom/m") -
 
 async def test_five_faults_in_one_turn() -> None:
     now = {"retry-after": "0"}
-    rounds = [Say([f"Part {n}. ", call("count", id=f"c{n}", text="a b c")]) for n in range(5)]
+    rounds = [Say([f"Part {n}. ", call("count", id=f"c{n}", text="word " * (n + 1))]) for n in range(5)]
     turns = Turns(
         Refuse(429, headers=now), rounds[0],
         Refuse(503, headers=now), rounds[1],
