@@ -10,7 +10,7 @@ One async generator; ``run`` and ``run_sync`` drain it, there is no second path.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from orkas.harness import pairing
 from orkas.harness.exchange import Exchange
 from orkas.harness.execute import execute
 from orkas.harness.governor import Governor
+from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
 from orkas.harness.sessions.session import Session
 from orkas.harness.tool import ToolResult
 from orkas.harness.turn import Turn
@@ -48,15 +49,11 @@ from orkas.infra.messages import (
     new_id,
     now,
     text_of,
-    tool_result,
 )  # fmt: skip
 
 __all__ = ["Runner"]
 
 _log = logging.getLogger("orkas.runner")
-
-STOPPED = "Interrupted: the user stopped the run while this tool was running. Check what it did before repeating."
-NOT_STARTED = "Interrupted: the run was stopped before this tool was started. It did nothing."
 
 
 class Runner:
@@ -69,6 +66,7 @@ class Runner:
         self._governor = Governor(turn.setup.tools, small=turn.setup.provider.info(turn.setup.model).small)
         self._nudge = ""
         self._running: str | None = None  # id of the call that runs now
+        self._marked: str | None = None  # what the newest record says of the call that begins next
 
     async def run(self, message: UserMessage) -> AsyncGenerator[Event, None]:
         """Tell the turn, event by event, to its ``Done``."""
@@ -187,7 +185,8 @@ class Runner:
         turn.setup.meter.heard(params, reply)
         turn.text, turn.stop_reason = text_of(reply), reply.stop_reason
         calls = calls_of(reply)
-        await self._session.commit(replace(reply, starts=calls[0].id) if calls else reply)
+        [stored] = await self._session.commit(replace(reply, starts=_next(calls)))
+        self._marked = stored.starts  # type: ignore[union-attr]  # a reply is an assistant message
         _raise_for(reply.stop_reason)
 
     def _keep_partial(self, text: str) -> None:
@@ -202,9 +201,8 @@ class Runner:
         """Run the calls one after another; images that tools returned follow all results."""
         images: list[UserMessage] = []
         for place, call in enumerate(calls):
-            following = calls[place + 1].id if place + 1 < len(calls) else None
             self._abort.check()
-            self._running = call.id
+            await self._begin(call)
             yield ToolStart(self.turn.next_seq(), call.id, call.name, call.arguments)
             result = ToolResult("")
             async with aclosing(self._result(call)) as telling:
@@ -213,13 +211,20 @@ class Runner:
                         result = told
                     else:
                         yield ToolProgress(self.turn.next_seq(), call.id, told)
-            [message] = await self._session.commit(_result_message(call, result, self._session, following))
-            self._running = None
+            message = _result_message(call, result, self._session, _next(calls[place + 1 :]))
+            [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
+            self._running, self._marked = None, message.starts
             self.turn.count(call.name, is_error=result.is_error)
             images += [_image_message(call, image) for image in result.images]
             yield ToolEnd(self.turn.next_seq(), call.id, call.name, text_of(message), result.is_error)
         if images:
             await self._session.commit(*images)
+
+    async def _begin(self, call: ToolCall) -> None:
+        """Between a call's record and its start. Who has to be asked is asked here, before the call counts as begun."""
+        if self._marked != call.id:
+            await self._session.start(call)
+        self._running = call.id
 
     async def _result(self, call: ToolCall) -> AsyncGenerator[str | ToolResult, None]:
         """The call's progress and its one result."""
@@ -271,10 +276,9 @@ class Runner:
         return next(c.name for m in reversed(self._session.messages) for c in calls_of(m) if c.id == call_id)
 
     def _closing_results(self) -> list[ToolMessage]:
-        return [
-            tool_result(c.id, STOPPED if c.id == self._running else NOT_STARTED, is_error=True, synthetic=True)
-            for c in pairing.open_calls(self._session.messages)
-        ]
+        calls = pairing.open_calls(self._session.messages)
+        texts = [STOPPED if c.id == self._running else NOT_STARTED for c in calls]
+        return [replace(interrupted(c, text), ts=now()) for c, text in zip(calls, texts, strict=True)]
 
     def _leave_paired(self) -> None:
         """Whoever left, and how: no call stays open. A save that fails is pending in the session and heals on load."""
@@ -282,6 +286,14 @@ class Runner:
         if closing:
             with suppress(StorageError):
                 self._session.append(*closing)
+
+
+def _next(calls: Sequence[ToolCall]) -> str | None:
+    """What the record before these calls says in ``starts``: the first begins as soon as the record is durable.
+
+    A call that waits for an answer must not be named: then this is "", and ``Session.start`` marks it when it begins.
+    """
+    return calls[0].id if calls else None
 
 
 def _raise_for(stop_reason: str) -> None:

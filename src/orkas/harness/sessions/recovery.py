@@ -54,6 +54,9 @@ class Recovered(msgspec.Struct, eq=False):
     """What follows ``end``: a record cut short."""
     complete: bool = True
     """False: the last record lacks its newline."""
+    lossy: list[Message] = msgspec.field(default_factory=list)
+    """Messages next to which something could not be read. What was cut at the very end is not among that: it was never
+    acknowledged."""
 
     @property
     def version(self) -> int:
@@ -109,12 +112,15 @@ def _careful(data: bytes) -> tuple[Recovered, list[Record]]:
     lines = data.removeprefix(_BOM).split(b"\n")
     read = None
     for read in _Lines(lines):
+        newest = found.messages[-1:]
         if read.harmed:
             found.damaged.extend(range(read.first, read.last + 1))
         if not read.records:
             found.lost += 1
         for record in read.records:
             _admit(record, found, records, seen)
+        if read.harmed and read.last < len(lines):
+            found.lossy += newest + found.messages[-1:]
     tail = lines[-1]
     if tail.strip() and read is not None:
         found.torn = read.rest if read.records else tail

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from orkas.harness.pairing import is_paired, repair
+from orkas.harness.outcome import mark
+from orkas.harness.pairing import is_paired
 from orkas.harness.sessions.attachments import Attachments
 from orkas.harness.sessions.draft import Draft, Round, place
+from orkas.harness.sessions.healing import heal
 from orkas.harness.sessions.names import find, locate, missing, sessions_folder, valid_id
 from orkas.harness.sessions.recovery import Recovered
 from orkas.harness.sessions.store import JsonlStore, files_of
@@ -30,6 +32,7 @@ from orkas.infra.messages import (
     Image,
     Message,
     Text,
+    ToolCall,
     ToolMessage,
     encode,
     new_id,
@@ -132,7 +135,7 @@ class Session:
 
     def _load(self, path: Path, store: JsonlStore, *, missing_ok: bool) -> None:
         found = store.load(missing_ok=missing_ok)
-        repaired = repair(found.messages)
+        repaired = heal(found, files_of(path))
         self.path = path
         self._store = store
         self.messages = repaired.messages
@@ -176,12 +179,30 @@ class Session:
         If the waiting task is cancelled the messages stay, and are written by that thread or before the next ones.
         """
         added = self._take(messages)
+        await self._save()
+        return added
+
+    async def _save(self) -> None:
         if self._pending:
             if self._flush_s < SLOW_FLUSH_S:
                 self._flush()
             else:
                 await _in_thread(self._flush)
-        return added
+
+    async def start(self, call: ToolCall) -> None:
+        """Make durable that this call begins now: for one that had to wait for somebody, which no record could name in
+        ``starts``. Should its result never be saved, the history says that its outcome is unknown.
+
+        Raises:
+            StorageError: it is not durable, so the call must not begin.
+        """
+        self._check_open()
+        with self._writing:
+            if self._round is not None:
+                self._round.marks.append((-1, call.id))
+            if self._store is not None:
+                self._pending.append((mark(call), encode(mark(call)) + b"\n"))
+        await self._save()
 
     def rewrite(self, messages: Sequence[Message]) -> None:
         """Make ``messages`` the whole history, in the file and in memory; what is left out is kept in an archive.

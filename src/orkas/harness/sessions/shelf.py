@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from orkas.harness.pairing import cut_points, is_clean_cut
-from orkas.harness.pairing import repair as heal
+from orkas.harness.sessions.healing import heal
 from orkas.harness.sessions.names import locate, path_of, sessions_folder
 from orkas.harness.sessions.recovery import recover
 from orkas.harness.sessions.session import Session
@@ -135,7 +135,7 @@ def repair(path: str | Path) -> Repair:
     with files.Lock(path.with_name(f"{name}.lock"), name):
         store = JsonlStore(path, id=name)
         found = store.load()
-        healed = heal(found.messages)
+        healed = heal(found, files_of(path))
         counts = {"synthesized": healed.synthesized, "dropped": healed.dropped, "reordered": healed.reordered}
         done = Repair(str(path), False, None, counts, found.damaged)
         if healed.changed or found.damaged or found.duplicates:
