@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from orkas.harness.outcome import mark
 from orkas.harness.pairing import is_paired
@@ -201,7 +202,8 @@ class Session:
             if self._round is not None:
                 self._round.marks.append((-1, call.id))
             if self._store is not None:
-                self._pending.append((mark(call), encode(mark(call)) + b"\n"))
+                begins = mark(call)
+                self._pending.append((begins, _early(begins, encode(begins)) + b"\n"))
         await self._save()
 
     def rewrite(self, messages: Sequence[Message]) -> None:
@@ -222,6 +224,15 @@ class Session:
                 self._rewrite_file(self._store, messages)
             self.messages[:] = messages
             self._round = None
+
+    def fill(self, messages: Sequence[Message]) -> None:
+        """``append`` for a session that has no messages yet: after a crash all of them are there, or no session.
+
+        Raises:
+            StorageError: as for ``rewrite``.
+        """
+        self._take(messages)
+        self.rewrite(self.messages)
 
     def check_version(self) -> None:
         """Raise StorageError when the file is of a newer version, which ``rewrite`` leaves as it is."""
@@ -313,7 +324,8 @@ class Session:
         """What the file will get: with the first message after loading also the results made up on load."""
         if self._store is None or not draft.lines:
             return []
-        lines = [(m, line + b"\n") for m, line in (*((m, encode(m)) for m in self._healed), *draft.lines)]
+        healed = [(m, encode(m)) for m in self._healed]
+        lines = [(m, _early(m, line) + b"\n") for m, line in (*healed, *draft.lines)]
         draft.check_sizes(lines)
         self._healed = []
         return lines
@@ -345,6 +357,14 @@ class Session:
             self.warnings.append(f"the damaged file of session {self.id!r} was kept as {str(original)!r}")
         self._pending.clear()
         self._healed = []
+
+
+def _early(message: Message, line: bytes) -> bytes:
+    """The record; one of our own making says so before its words, so that a fragment of it is never taken for proof."""
+    if type(message) is not ToolMessage or not message.synthetic:
+        return line
+    head, rest = b'{"role":"tool",', encode(replace(message, synthetic=False))
+    return head + b'"synthetic":true,' + rest[len(head) :]
 
 
 @cache
