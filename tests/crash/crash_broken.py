@@ -60,7 +60,9 @@ MISTAKES = {
         "                self._attachments.flush()\n                self._store.append([m for m, _ in batch], [line for _, line in batch])\n",
         "                self._store.append([m for m, _ in batch], [line for _, line in batch])\n                self._attachments.flush()\n",
     ),
-    "words of ours that look like a result": Mistake(SESSION, "or not message.synthetic:\n", "or message.synthetic:\n"),
+    "words of ours that look like a result": Mistake(
+        SESSION, "    if type(message) is not ToolMessage or not message.synthetic:\n        return line\n", "    return line\n"
+    ),
 }  # fmt: skip
 
 

@@ -68,6 +68,15 @@ def check(image: dict[str, bytes], state: State, place: Path) -> str:
             target = place / path
             target.parent.mkdir(exist_ok=True, parents=True)
             target.write_bytes(data)
+        return check_home(state, place)
+    finally:
+        shutil.rmtree(place)
+
+
+def check_home(state: State, place: Path) -> str:
+    """The same for a home that is there; to each session a message is added."""
+    os.environ["ORKAS_HOME"] = str(place)
+    try:
         there = {p.name.removesuffix(".jsonl") for p in (place / "sessions").glob("*.jsonl")}
         for name in sorted(there):
             if problem := _check_session(name, state, place):
@@ -75,8 +84,6 @@ def check(image: dict[str, bytes], state: State, place: Path) -> str:
         return next((f"{n} is gone" for n, words in state.acked.items() if words and n not in there), "")
     except OrkasError as error:
         return f"{type(error).__name__}: {error}"
-    finally:
-        shutil.rmtree(place)
 
 
 def _check_session(name: str, state: State, place: Path) -> str:

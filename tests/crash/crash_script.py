@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from orkas.harness.pairing import cut_points
 from orkas.harness.sessions import shelf
 from orkas.harness.sessions.session import Session
+from orkas.infra import files
 from orkas.infra.errors import StorageError
 from orkas.infra.messages import (
     AssistantMessage,
@@ -65,24 +66,28 @@ def texts(messages: Sequence[Message]) -> list[str]:
 
 
 class Script:
-    """One conversation. ``states`` are numbered in the disk's log by "state" entries."""
+    """One conversation. With ``tell`` it works on the real disk and tells each state; else on a ``Disk`` that writes down
+    what is done to it, and "state" entries there number ``states``.
+    """
 
-    def __init__(self, home: Path, seed: int, *, start: str | None = None) -> None:
+    def __init__(
+        self, home: Path, seed: int, *, start: str | None = None, tell: Callable[[State], object] | None = None
+    ) -> None:
         os.environ["ORKAS_HOME"] = str(home)
-        home.mkdir(parents=True, exist_ok=True)
+        (home / "sessions").mkdir(parents=True)
         self.dice = random.Random(seed)
         self.disk = Disk(home)
         self.states: list[State] = []
         self.now = State()
         self.name = "s"
+        self._tell = tell
+        self._ops = files.OPS if tell else self.disk
         self._count = 0
-        self._foreign = home.with_name("foreign.jsonl")
-        content = STARTS[start or self.dice.choice([*STARTS])]
-        (home / "sessions").mkdir()
-        if content is not None:
+        self._foreign = home / "foreign.jsonl"
+        if (content := STARTS[start or self.dice.choice([*STARTS])]) is not None:
             (home / "sessions/s.jsonl").write_bytes(content)
         self.disk.adopt(home / "sessions")
-        self.session = Session.open("s", ops=self.disk)
+        self._open()
         self._settle(texts(self.session.messages))
 
     def run(self, steps: int) -> None:
@@ -108,17 +113,17 @@ class Script:
         """Some calls and their results, one record each as the runner does it; maybe left open."""
         ids = [self.word("c") for _ in range(self.dice.randint(1, 3))]
         calls = [ToolCall(id=i, name="t", arguments={}) for i in ids]
-        self.append(AssistantMessage([Text(text=self.word("a")), *calls], starts=ids[0]))
-        self.now.begun.append(ids[0])
+        begins = self.append(AssistantMessage([Text(text=self.word("a")), *calls], starts=ids[0]))
         for place, call_id in enumerate(ids):
+            if not begins:
+                return  # a record that is not saved lets nothing begin
+            self.now.begun.append(call_id)
             if self.dice.random() < 0.15:
                 return
             following = ids[place + 1] if place + 1 < len(ids) else None
             self.now.finished.append(call_id)
             words = self.word("r") + " long" * self.dice.choice([0, 0, 0, 0, 11_000])
-            self.append(replace(tool_result(call_id, words), starts=following))
-            if following:
-                self.now.begun.append(following)
+            begins = self.append(replace(tool_result(call_id, words), starts=following))
         if self.dice.random() < 0.3:
             self.append(_picture(ids[-1], self.dice.choice([10, 26_000])))
 
@@ -126,7 +131,8 @@ class Script:
         """A call that begins only after somebody has answered."""
         call = ToolCall(id=self.word("c"), name="t", arguments={})
         self.append(AssistantMessage([call], starts=""))
-        self._step(self.acked, lambda: asyncio.run(self.session.start(call)))
+        if not self._step(self.now.coming[self.name], lambda: asyncio.run(self.session.start(call))):
+            return
         self.now.begun.append(call.id)
         if self.dice.random() < 0.7:
             self.now.finished.append(call.id)
@@ -139,38 +145,40 @@ class Script:
         self._step(texts(new), lambda: self.session.rewrite(new))
 
     def rewind(self) -> None:
+        self.reopen()
         if not self.acked:
             return
-        self.reopen()
         self.session.close()
         messages = Session.read(self.name).messages
         to = self.dice.choice(cut_points(messages)[-4:])
-        self._step(texts(messages[:to]), lambda: shelf.rewind(self.name, to, ops=self.disk))
-        self.session = Session.open(self.name, ops=self.disk)
+        self._step(texts(messages[:to]), lambda: shelf.rewind(self.name, to, ops=self._ops))
+        self._open()
 
     def fork(self) -> None:
-        if not self.acked:
-            return
         self.reopen()
-        self._arrive(self.acked, lambda: shelf.fork(self.name, ops=self.disk))
+        if self.acked:
+            self._arrive(self.acked, lambda: shelf.fork(self.name, ops=self._ops))
 
     def fetch(self) -> None:
         """A damaged file from elsewhere as a new session."""
         self._foreign.write_bytes(self.dice.choice([c for c in STARTS.values() if c]))
-        self._arrive(texts(Session.read(self._foreign).messages), lambda: shelf.import_file(self._foreign, ops=self.disk))
+        words = texts(Session.read(self._foreign).messages)
+        self._arrive(words, lambda: shelf.import_file(self._foreign, ops=self._ops))
 
     def reopen(self) -> None:
-        self._step(self.now.coming[self.name], self.session.close)  # writes what is unsaved
-        if self.acked:
-            self.session = Session.open(self.name, ops=self.disk)
-            assert texts(self.session.messages) == self.acked
-        else:
-            self.session = Session.open("s", ops=self.disk)
+        saved = self._step(self.now.coming[self.name], self.session.close)  # writes what is unsaved
+        self._open()
+        found = texts(self.session.messages)
+        assert found == self.acked if saved else found[: len(self.acked)] == self.acked
+        self._settle(found)
 
     def hiccup(self) -> None:
         self.disk.hiccup()
         self.append(user_message(self.word("h")))
         self.disk.short = False
+
+    def _open(self) -> None:
+        self.session = Session.open(self.name, ops=self._ops)
 
     # --- what is promised ---------------------------------------------------------------------------------------------
 
@@ -178,30 +186,38 @@ class Script:
     def acked(self) -> list[str]:
         return self.now.acked[self.name]
 
-    def append(self, *messages: Message) -> None:
-        self._step(self.now.coming[self.name] + texts(messages), lambda: self.session.append(*messages))
+    def append(self, *messages: Message) -> bool:
+        return self._step(self.now.coming[self.name] + texts(messages), lambda: self.session.append(*messages))
 
-    def _step(self, coming: list[str], do: Callable[[], object]) -> None:
+    def _step(self, coming: list[str], do: Callable[[], object]) -> bool:
+        """Do something that leads to these words. False: it failed and said so; what memory holds is tried again."""
         self.now.coming[self.name] = coming
         self._note()
         try:
             do()
         except StorageError:
-            return  # told: it is promised by the next step that succeeds
+            self.now.coming[self.name] = texts(self.session.messages)
+            self._note()
+            return False
         self._settle(coming)
+        return True
 
     def _arrive(self, words: list[str], make: Callable[[], str]) -> None:
+        """A session of its own comes from ``make``; maybe go on in that one."""
         self.now.arriving = words
         self._note()
-        name = make()
+        try:
+            name = make()
+        except StorageError:
+            return
         self.now.arriving = []
         here, self.name = self.name, name
         self._settle(words)
         if self.dice.random() < 0.5:
             self.name = here
-        else:  # go on in the new one
+        else:
             self.session.close()
-            self.session = Session.open(name, ops=self.disk)
+            self._open()
 
     def _settle(self, words: list[str]) -> None:
         self.now.acked[self.name] = self.now.coming[self.name] = words
@@ -210,11 +226,13 @@ class Script:
         self._note()
 
     def _note(self) -> None:
-        self.disk.log.append(Op("state", size=len(self.states)))
-        self.states.append(msgspec.msgpack.decode(msgspec.msgpack.encode(self.now), type=State))
+        if self._tell:
+            self._tell(self.now)
+        else:
+            self.disk.log.append(Op("state", size=len(self.states)))
+            self.states.append(msgspec.msgpack.decode(msgspec.msgpack.encode(self.now), type=State))
 
 
 def _picture(call_id: str, size: int) -> UserMessage:
     data = base64.b64encode(os.urandom(8) + bytes(size)).decode()
     return UserMessage([Image(media_type="image/png", data=data)], origin="tool_image", tool_call_id=call_id)
-
