@@ -7,6 +7,7 @@ import base64
 import os
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -85,7 +86,7 @@ class Script:
         self._count = 0
         self._foreign = home / "foreign.jsonl"
         if (content := STARTS[start or self.dice.choice([*STARTS])]) is not None:
-            (home / "sessions/s.jsonl").write_bytes(content)
+            _put(home / "sessions/s.jsonl", content)
         self.disk.adopt(home / "sessions")
         self._open()
         self._settle(texts(self.session.messages))
@@ -161,7 +162,7 @@ class Script:
 
     def fetch(self) -> None:
         """A damaged file from elsewhere as a new session."""
-        self._foreign.write_bytes(self.dice.choice([c for c in STARTS.values() if c]))
+        _put(self._foreign, self.dice.choice([c for c in STARTS.values() if c]))
         words = texts(Session.read(self._foreign).messages)
         self._arrive(words, lambda: shelf.import_file(self._foreign, ops=self._ops))
 
@@ -231,6 +232,13 @@ class Script:
         else:
             self.disk.log.append(Op("state", size=len(self.states)))
             self.states.append(msgspec.msgpack.decode(msgspec.msgpack.encode(self.now), type=State))
+
+
+def _put(path: Path, data: bytes) -> None:
+    """A file that the script needs: a refusal of the system is not meant for it."""
+    while not path.exists() or path.read_bytes() != data:
+        with suppress(OSError):
+            path.write_bytes(data)
 
 
 def _picture(call_id: str, size: int) -> UserMessage:

@@ -229,10 +229,16 @@ class Session:
         """``append`` for a session that has no messages yet: after a crash all of them are there, or no session.
 
         Raises:
-            StorageError: as for ``rewrite``.
+            StorageError: it still has none, and no file.
         """
         self._take(messages)
-        self.rewrite(self.messages)
+        try:
+            self.rewrite(self.messages)
+        except BaseException:
+            self.messages.clear()
+            self._pending.clear()
+            self._round = None
+            raise
 
     def check_version(self) -> None:
         """Raise StorageError when the file is of a newer version, which ``rewrite`` leaves as it is."""
