@@ -166,6 +166,7 @@ def main() -> int:
     given, options = parser.parse_known_args()
     given.tests += options
     os.chdir(ROOT)
+    os.environ.setdefault("ORKAS_EXAMPLES", "60")
     path = SOURCE.joinpath(*given.module.split(".")).with_suffix(".py")
     tree = ast.parse(path.read_text(encoding="utf-8"))
     spare(tree)

@@ -316,11 +316,10 @@ class _Composer:
     def _group(self, i: int, slots: list[_Slot]) -> list[int]:
         """One assistant message, its results, its pictures. Returns where the pictures stood."""
         self._keep(i, _with_calls(self._messages[i], slots))
-        known = self._known(i, slots)
-        lossy = bool(self._lossy) and self._has_lost(i)
+        fates = self._fates(i, slots)
         for place, slot in enumerate(slots):
             if slot.result is None:
-                self._out.append(interrupted(slot.call, fate(place, known, lossy=lossy)))
+                self._out.append(interrupted(slot.call, fates[place]))
                 self._report.synthesized += 1
             else:
                 self._keep(slot.result, _result_of(self._messages[slot.result], slots, place))
@@ -329,11 +328,15 @@ class _Composer:
             self._keep(j, _answering(self._messages[j], slots[rank].call.id))
         return [j for _, j in pictures]
 
-    def _known(self, i: int, slots: list[_Slot]) -> set[int] | None:
-        """The places of the calls that are known to have begun; None when the round does not tell."""
+    def _fates(self, i: int, slots: list[_Slot]) -> list[str]:
+        """What can be said of each call of a group; empty when all have results."""
+        if all(slot.result is not None for slot in slots):
+            return []
         marks = [(-1, _starts(self._messages[i]))]
         marks += [(p, _starts(self._messages[s.result])) for p, s in enumerate(slots) if s.result is not None]
-        return begun([slot.given for slot in slots], marks)
+        known = begun([slot.given for slot in slots], marks)
+        lossy = bool(self._lossy) and self._has_lost(i)
+        return [fate(place, known, lossy=lossy) for place in range(len(slots))]
 
     def _has_lost(self, i: int) -> bool:
         """Whether something that stood in this round could not be read."""

@@ -71,7 +71,7 @@ class Recovered(msgspec.Struct, eq=False):
 
 def recover(data: bytes) -> Recovered:
     """Read a whole session file. Never raises: what cannot be read is reported."""
-    return _quick(data) or _careful(data)[0]
+    return (_quick(data) if data.endswith((b"\n", b"}")) else _cut_at_end(data)) or _careful(data)[0]
 
 
 def records_of(data: bytes) -> list[Record]:
@@ -102,6 +102,16 @@ def _quick(data: bytes) -> Recovered | None:
         return None
     ids = [m.id for m in found.messages if m.id]
     return found if len(set(ids)) == len(ids) else None
+
+
+def _cut_at_end(data: bytes) -> Recovered | None:
+    """A file that is sound up to a record cut short at its end, as a crash leaves it; None when it is anything else."""
+    at = data.rfind(b"\n") + 1
+    torn = data[at:]
+    if not at or not torn.strip() or _read_line(torn, last=True).records or (found := _quick(data[:at])) is None:
+        return None
+    found.damaged, found.lost, found.torn = [data.count(b"\n") + 1], 1, torn
+    return found
 
 
 def _careful(data: bytes) -> tuple[Recovered, list[Record]]:
