@@ -151,7 +151,8 @@ def start(module: str, path: Path, code: str, tests: list[str], limit: float) ->
         sys.meta_path.insert(0, Instead(module, code, path))
         import pytest
 
-        status = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]))
+        quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what was loaded before the fork
+        status = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *quiet, *tests]))
     finally:
         os._exit(status)
 
@@ -171,7 +172,7 @@ def main() -> int:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     spare(tree)
     before = ast.unparse(tree)
-    for heavy in ("pytest", "asyncio", "msgspec", "aiohttp"):  # no plugins of pytest: it loads those itself
+    for heavy in ("pytest", "pytest_asyncio.plugin", "hypothesis.stateful", "asyncio", "msgspec", "aiohttp"):
         with contextlib.suppress(ImportError):
             importlib.import_module(heavy)
     mutants = [m for m in dict.fromkeys(changes(tree)) if m[1] != before]
@@ -191,6 +192,8 @@ def judge(given: argparse.Namespace, path: Path, before: str, mutants: list[tupl
             running[start(given.module, path, mutants[number][1], given.tests, given.limit)] = number
         pid, status = os.wait()
         number = running.pop(pid)
+        if (number + 1) % 50 == 0:
+            print(f"… {number + 1} of {len(mutants)}", flush=True)
         if status == 0:
             survived.append(number)
             print(f"survived {number}, {mutants[number][0]}\n{told(before, mutants[number][1])}", flush=True)
