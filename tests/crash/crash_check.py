@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import shutil
 from pathlib import Path
 
@@ -21,14 +20,14 @@ from orkas.infra.messages import Image, Text, ToolMessage, text_of, user_message
 
 class Swept(msgspec.Struct):
     images: int = 0
+    """Distinct images. One may be checked more than once, against what was promised at different moments."""
     wrong: list[str] = []
 
 
-def sweep(script: Script, place: Path, *, share: float = 1.0, most: int = 10) -> Swept:
-    """Check every distinct image of every cut of a script (or a random share of them), up to ``most`` problems."""
+def sweep(script: Script, place: Path, *, most: int = 10) -> Swept:
+    """Check every image of every moment of a script, up to ``most`` problems."""
     found = Swept()
-    seen: set[bytes] = set()
-    dice = random.Random(len(script.disk.log))
+    seen: set[tuple[bytes, int]] = set()
     platter = Platter()
     state = -1
     for cut, op in enumerate(script.disk.log):
@@ -39,20 +38,18 @@ def sweep(script: Script, place: Path, *, share: float = 1.0, most: int = 10) ->
         if state < 0:
             continue
         for image in platter.images():
-            key = _key(image, state)
+            key = (_key(image), state)
             if key in seen or len(found.wrong) >= most:
                 continue
             seen.add(key)
-            if dice.random() >= share:
-                continue
-            found.images += 1
             if problem := check(image, script.states[state], place):
                 found.wrong.append(f"cut {cut} ({op.kind} {op.path}): {problem}")
+    found.images = len({image for image, _ in seen})
     return found
 
 
-def _key(image: dict[str, bytes], state: int) -> bytes:
-    digest = hashlib.blake2b(str(state).encode(), digest_size=16)
+def _key(image: dict[str, bytes]) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
     for path in sorted(image):
         digest.update(b"%b\0%d\0" % (path.encode(), len(image[path])))
         digest.update(image[path])
