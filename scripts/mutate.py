@@ -1,7 +1,7 @@
 """Mutation test of one module: change it in one place at a time, and see whether its tests notice.
 
     python scripts/mutate.py orkas.harness.pairing tests/test_pairing.py tests/test_outcome.py
-    python scripts/mutate.py MODULE TEST… [--only N] [--jobs 2] [--limit SECONDS] [options of pytest]
+    python scripts/mutate.py MODULE TEST… [--only N,N…] [--jobs 2] [--limit SECONDS] [options of pytest]
 
 Needs the development environment and a system that can fork. Each mutant runs in a process of its own, forked from one
 that has the heavy libraries loaded; the mutant is loaded in the place of the module and no file is changed. Prints the
@@ -35,6 +35,11 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
+QUICK = [
+    "-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:anyio", "-p", "no:cov",
+    "-W", "ignore::pytest.PytestAssertRewriteWarning",
+]  # fmt: skip
+"""Nothing that only explains a failure, or that takes longer to load than a test to run."""
 LOUD = {"__all__", "annotations"}
 
 
@@ -151,8 +156,7 @@ def start(module: str, path: Path, code: str, tests: list[str], limit: float) ->
         sys.meta_path.insert(0, Instead(module, code, path))
         import pytest
 
-        quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what was loaded before the fork
-        status = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *quiet, *tests]))
+        status = int(pytest.main([*QUICK, *tests]))
     finally:
         os._exit(status)
 
@@ -161,7 +165,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("module")
     parser.add_argument("tests", nargs="+")
-    parser.add_argument("--only", type=int, help="the mutant of this number alone")
+    parser.add_argument("--only", help="these mutants alone, by number: 3,17")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds that a mutant may run")
     given, options = parser.parse_known_args()
@@ -176,8 +180,8 @@ def main() -> int:
         with contextlib.suppress(ImportError):
             importlib.import_module(heavy)
     mutants = [m for m in dict.fromkeys(changes(tree)) if m[1] != before]
-    chosen = range(len(mutants)) if given.only is None else [given.only]
-    return judge(given, path, before, mutants, list(chosen))
+    chosen = [int(n) for n in given.only.split(",")] if given.only else list(range(len(mutants)))
+    return judge(given, path, before, mutants, chosen)
 
 
 def judge(given: argparse.Namespace, path: Path, before: str, mutants: list[tuple[str, str]], chosen: list[int]) -> int:

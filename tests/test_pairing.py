@@ -282,6 +282,46 @@ def test_a_history_that_grows_is_checked_as_if_it_were_new():
     assert check.holds([])
 
 
+class Unread(list):
+    """A history that may be cut but not walked from its beginning."""
+
+    def __iter__(self):
+        raise AssertionError("walked again")
+
+
+def test_what_held_before_is_not_walked_again():
+    check = Check()
+    history: list[Message] = [user_message("a"), says("", call("a")), tool_result("a", "1")]
+    assert check.holds(history)
+    assert check.holds(Unread([*history, user_message("b")]))
+
+
+def test_words_that_name_a_call_are_no_picture_of_it():
+    words = UserMessage([Text(text="so?")], tool_call_id="a")
+    history = [says("", call("a")), tool_result("a", "1"), user_message("x"), words]
+    assert is_paired(history)
+    assert repair(history).messages == history
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_real_result_beats_a_synthetic_one(place: int):
+    results = [tool_result("a", "made up", synthetic=True)]
+    results.insert(place - 1, tool_result("a", "real"))
+    done = repair([says("", call("a")), *results])
+    assert [text_of(m) for m in done.messages] == ["", "real"]
+    assert (done.dropped, done.synthesized) == (1, 0)
+
+
+def test_a_real_result_fills_the_place_of_a_synthetic_one_of_the_same_id():
+    made, real = tool_result("a", "made up", synthetic=True), tool_result("a", "real")
+    later = [says("", call("a"), call("a")), made, made, real]
+    assert [text_of(m) for m in repair(later).messages[1:]] == ["real", "made up"]
+    full = [says("", call("a"), call("a")), made, real, tool_result("a", "other")]
+    assert [text_of(m) for m in repair(full).messages[1:]] == ["real", "other"]
+    early = [user_message("go"), real, says("", call("a")), made]
+    assert [text_of(m) for m in repair(early).messages] == ["go", "", "real"]
+
+
 def test_a_history_that_was_replaced_is_walked_whole():
     check = Check()
     assert check.holds([user_message("a"), user_message("b")])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from orkas.harness.sessions.attachments import Attachments
 from orkas.harness.sessions.store import LINE_CAP, JsonlStore, clip, files_of, read_bytes
 from orkas.infra.errors import SessionMissing, SessionUnreadable, StorageError
 from orkas.infra.messages import Message, Text, ToolMessage, encode, text_of, tool_result, user_message
@@ -205,3 +207,23 @@ def test_what_is_appended_is_known_to_a_rewrite(path: Path):
     made.close()
     assert path.read_bytes().splitlines()[1:] == [encode(TWO)]
     assert encode(ONE) in path.with_name("s.jsonl.archive").read_bytes()
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="the system does not tell what is open")
+def test_no_descriptor_is_left_open(path: Path):
+    before = len(os.listdir("/dev/fd"))
+    made = store(path)
+    made.append([ONE], [line(ONE)])
+    made.rewrite([ONE])
+    made.append([TWO], [line(TWO)])
+    made.rewrite([])
+    made.append([TWO], [line(TWO)])
+    made.close()
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_the_limits_are_those_of_the_documented_format(tmp_path: Path):
+    assert LINE_CAP == 4 * 1024 * 1024
+    attachments = Attachments(tmp_path)
+    assert attachments.shorten("x" * 50_000, "t").file is None
+    assert attachments.shorten("x" * 50_001, "t").file

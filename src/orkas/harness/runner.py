@@ -185,7 +185,7 @@ class Runner:
         turn.setup.meter.heard(params, reply)
         turn.text, turn.stop_reason = text_of(reply), reply.stop_reason
         calls = calls_of(reply)
-        [stored] = await self._session.commit(replace(reply, starts=_next(calls)))
+        [stored] = await self._session.commit(replace(reply, starts=_next(calls)) if calls else reply)
         self._marked = stored.starts  # type: ignore[union-attr]  # a reply is an assistant message
         _raise_for(reply.stop_reason)
 
