@@ -225,6 +225,14 @@ def test_a_number_that_somebody_holds_is_passed_over():
     assert made == ["a", "a_3", "a_2", "a_4", "a_2_2", "a_5", "call_7", "call_7_2", "call_9"]
 
 
+def test_a_number_of_the_place_that_somebody_holds_is_passed_over():
+    assert fresh_id("", {"call_2"}, 3, {}) == "call_3"
+    assert fresh_id("", {"call_3"}, 3, {}) == "call_3_2"
+    assert fresh_id("call_3", {"call_3", "call_3_2"}, 1, {}) == "call_3_3"
+    repaired = repair([says("", call("call_2")), tool_result("call_2", "r"), says("", call("")), tool_result("", "s")])
+    assert [c.id for m in repaired.messages for c in calls_of(m)] == ["call_2", "call_2_2"]
+
+
 def test_a_repaired_prefix_does_not_depend_on_what_comes_later():
     history = [
         user_message("a"), says("", call(""), call("k")), tool_result("k", "r"), user_message("b"), says("", call("k")),
@@ -338,7 +346,8 @@ def test_open_calls_are_those_of_the_newest_round_without_result():
 
 def test_a_clean_cut_is_told_without_the_rest():
     history = [user_message("a"), says("", call("a"), call("b")), tool_result("a", "1"), tool_result("b", "2"), picture("b"), user_message("c")]
-    assert [i for i in range(-2, 9) if is_clean_cut(history, i)] == [0, 1, 5, 6]
+    assert [i for i in range(-2, 9) if is_clean_cut(history, i) is True] == [0, 1, 5, 6]
+    assert [i for i in range(-2, 9) if is_clean_cut(history, i) is False] == [-2, -1, 2, 3, 4, 7, 8]
     assert not is_clean_cut(history[:3], 3), "a result is missing"
     assert is_clean_cut([user_message("a"), user_message("b")], 1)
 

@@ -49,13 +49,19 @@ def test_loading_says_what_is_missing_and_what_is_no_file(path: Path):
     with pytest.raises(SessionMissing, match="there is no session 's'"):
         store(path, missing_ok=False)
     with pytest.raises(SessionMissing):
+        JsonlStore(path, id="s").load()
+    with pytest.raises(SessionMissing):
         read_bytes(path / "under")
     assert store(path).found.messages == []
     path.mkdir()
     with pytest.raises(SessionUnreadable, match="is not a file"):
         store(path)
-    with pytest.raises(SessionUnreadable, match="'a\\\\x00b' cannot be read"):
+    with pytest.raises(SessionUnreadable, match="'a\\\\x00b' cannot be read: embedded null byte"):
         read_bytes(path.with_name("a\0b.jsonl"))
+    loop = path.with_name("loop.jsonl")
+    loop.symlink_to(loop)
+    with pytest.raises(SessionUnreadable, match="'loop' cannot be read: Too many levels of symbolic links; check"):
+        read_bytes(loop)
 
 
 def test_files_lie_beside_their_session(path: Path):
