@@ -379,6 +379,40 @@ def test_replace_gives_the_old_content_or_the_new(kind: str, home: Path):
     assert nth >= 6
 
 
+@pytest.mark.parametrize("kind", FAULTS)
+def test_replace_makes_a_new_file_or_none(kind: str, home: Path):
+    path = home / "deep/er/file"
+    for nth in itertools.count(1):
+        path.unlink(missing_ok=True)
+        ops = Faulty(nth, **FAULTS[kind])
+        try:
+            files.replace(path, b"new" * 100, ops=ops)
+            assert path.read_bytes() == b"new" * 100
+        except StorageError:
+            assert not list(path.parent.glob("*file*"))
+        if not ops.fired:
+            break
+    assert nth >= 5
+
+
+def test_without_second_names_a_refused_flush_leaves_the_new_content(home: Path):
+    """The old one could not be kept: then the new one must not be thrown away."""
+
+    class Simple(files.Ops):
+        def link(self, source: Path, target: Path) -> None:
+            raise OSError(errno.EPERM, "Operation not permitted")
+
+        def sync_folder(self, folder: Path) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+    path = home / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(StorageError):
+        files.replace(path, b"new", ops=Simple())
+    assert path.read_bytes() == b"new"
+    assert [p.name for p in home.iterdir() if "tmp" in p.name] == []
+
+
 def test_replace_sweeps_what_a_killed_one_left_behind(home: Path):
     names = [f".{name}.tmp" for name in ("file.1234abcd", "file.0000abcd", "file.x.1234abcd", "other.1234abcd")]
     for name in names:
