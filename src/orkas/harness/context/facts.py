@@ -253,8 +253,8 @@ class _Corpus:
             novelty = 1.0 - math.log(count) / total
             phrases = [0.0 if "?" in pair else math.log(pairs[pair]) for pair in look.pairs] or [math.log(count)]
             phrasing = 1.0 - sum(phrases) / len(phrases) / total
-            usual = novelty < _USUAL
-            for piece in list(held.values())[-1:] if usual and count > often else held.values():
+            usual = novelty < _USUAL and count > often
+            for piece in list(held.values())[-1:] if usual else held.values():
                 source: Source = "detail" if usual else piece.source
                 standing = _STANDING[source] if piece.alone or usual else 0.0
                 score = 0.5 * novelty + 0.5 * phrasing + 2.0 * look.rarity + standing
@@ -299,8 +299,8 @@ _STANDING: dict[Source, float] = {"user": 2.0, "assistant": 0.3, "tool": 0.0, "d
 """What a piece counts beside its rarity: who said it."""
 _USUAL = 0.6
 _OFTEN = 20
-"""A piece is one of many that look alike when its novelty is below the first. When there are more than the second, and
-more than a tenth of the messages, only the newest is of any use."""
+"""A piece is one of many that look alike when its novelty is below the first and there are more than the second, and
+more than a tenth of the messages."""
 _CANDIDATES = 2_000
 """Pieces that are looked at more closely: many times what a ledger holds."""
 

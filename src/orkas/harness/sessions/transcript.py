@@ -52,6 +52,8 @@ def _heading(message: Message) -> str:
         return f"Tool {state} ({_label(message.tool_call_id)})"
     if isinstance(message, AssistantMessage):
         return "Assistant" + (f" ({_label(message.model)})" if message.model else "")
+    if message.origin == "summary":
+        return "Summary of earlier messages"
     return f"Picture of a tool ({_label(message.tool_call_id)})" if message.origin == "tool_image" else "User"
 
 
