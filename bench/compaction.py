@@ -19,12 +19,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from orkas import Agent, Session  # noqa: E402 - the source beside this folder counts
-from orkas.harness.context.facts import collect  # noqa: E402
-from orkas.infra.messages import AssistantMessage, Text, ToolCall, tool_result, user_message  # noqa: E402
-from orkas.infra.tokens import estimate  # noqa: E402
-from orkas.providers.base import ModelInfo  # noqa: E402
-from orkas.testing import ScriptedProvider  # noqa: E402
+from orkas import Agent, Session
+from orkas.harness.context.facts import collect
+from orkas.infra.messages import AssistantMessage, Text, ToolCall, tool_result, user_message
+from orkas.infra.tokens import estimate
+from orkas.providers.base import ModelInfo
+from orkas.testing import ScriptedProvider
 
 WORDS = [f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(400)]
 
@@ -66,7 +66,8 @@ def figures(megabytes: float) -> Iterator[tuple[str, float, float]]:
         small = ModelInfo(context_window=60_000, max_output=8_000)
         broken = Agent(ScriptedProvider(["Done."] * 20, info=small), tools=[], session=session)
         broken.session.append(user_message("Go on."))
-        yield "one turn whose history is 50 windows long, no summary to be had", *measured(lambda: asyncio.run(broken.run("Go on.")))
+        wall, cpu = measured(lambda: asyncio.run(broken.run("Go on.")))
+        yield "one turn whose history is many windows long, no summary to be had", wall, cpu
 
 
 def main() -> None:
