@@ -36,7 +36,8 @@ def fill(session: Session, megabytes: float) -> int:
     size = rounds = 0
     while size < megabytes * 1e6:
         lines = [
-            f"src/{dice.choice(WORDS)}/{dice.choice(WORDS)}.py:{dice.randint(1, 900)}: {dice.choice(WORDS)} = {dice.random():.4f}"
+            f"src/{dice.choice(WORDS)}/{dice.choice(WORDS)}.py:{dice.randint(1, 900)}: "
+            f"{dice.choice(WORDS)} = {dice.random():.4f}"
             for _ in range(60)
         ]
         text = "\n".join(lines)
