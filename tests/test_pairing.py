@@ -154,6 +154,7 @@ def test_a_synthetic_result_says_interrupted_and_is_the_same_every_time():
     assert "interrupted" in text_of(one.messages[-1])
     assert one.messages[-1] == two.messages[-1] == interrupted(call("c1"))
     assert one.messages[-1].is_error
+    assert one.changed
     assert (one.synthesized, one.dropped, one.reordered, one.renamed) == (1, 0, 0, 0)
 
 
@@ -274,6 +275,31 @@ def test_a_picture_behind_other_words_moves_to_its_group():
     late = [says("", call("a")), tool_result("a", "1"), says("so"), picture("a"), user_message("y")]
     assert is_paired(late), "the assistant has spoken: it is the picture of nobody any more"
     assert not repair(late).changed
+
+
+def test_pictures_may_name_a_call_by_its_new_id():
+    history = [
+        says("", call("k")), tool_result("k", "1"), says("", call("k"), call("b")), tool_result("k", "2"),
+        tool_result("b", "3"), picture("b"), picture("k_2"),
+    ]  # fmt: skip
+    after = repair(history).messages
+    assert [m.tool_call_id for m in after[3:]] == ["k_2", "b", "k_2", "b"]
+
+
+def test_a_picture_does_not_end_a_turn():
+    history = [says("", call("k")), picture("k"), says("", call("k")), tool_result("k", "one"), tool_result("k", "two")]
+    assert [text_of(m) for m in repair(history).messages if isinstance(m, ToolMessage)] == ["one", "two"]
+
+
+def test_words_that_name_a_call_are_not_moved_to_it():
+    words = UserMessage([Text(text="so?")], tool_call_id="a")
+    history = [says("", call("a")), user_message("x"), words, picture("a"), tool_result("a", "1")]
+    assert [text_of(m) for m in repair(history).messages] == ["", "1", "", "x", "so?"]
+
+
+def test_in_a_history_that_is_not_paired_a_cut_is_clean_only_outside_of_rounds():
+    assert cut_points([says("", call("a"), call("b")), tool_result("a", "1"), user_message("x")]) == [0]
+    assert not is_clean_cut([says("", call("a")), tool_result("a", "1"), tool_result("a", "2")], 2)
 
 
 def test_a_history_that_grows_is_checked_as_if_it_were_new():
