@@ -177,6 +177,7 @@ def test_what_was_lost_behind_a_picture_is_of_its_round():
     history = [says("a", "b", "c", starts="a"), result("a", "b"), picture, user_message("on")]
     assert told(repair(history, [picture]).messages) == ["r", UNKNOWN, INTERRUPTED]
     assert told(repair(history, history[-1:]).messages) == ["r", UNKNOWN, NOT_STARTED]
+    assert told(repair([picture, *history[:2]], [picture]).messages) == ["r", UNKNOWN, NOT_STARTED]
 
 
 RECORD = encode(result("b", "c", text='two “words”\n\\ and 𝄞 "more" ' + "x" * 50))

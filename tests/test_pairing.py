@@ -299,7 +299,30 @@ def test_words_that_name_a_call_are_not_moved_to_it():
 
 def test_in_a_history_that_is_not_paired_a_cut_is_clean_only_outside_of_rounds():
     assert cut_points([says("", call("a"), call("b")), tool_result("a", "1"), user_message("x")]) == [0]
+    assert cut_points([says("", call("a"), call("b")), tool_result("a", "1")]) == [0]
     assert not is_clean_cut([says("", call("a")), tool_result("a", "1"), tool_result("a", "2")], 2)
+
+
+def test_results_in_another_order_are_not_paired():
+    right = [says("", call("a"), call("b")), tool_result("a", "1"), tool_result("b", "2")]
+    wrong = [right[0], right[2], right[1]]
+    assert is_paired(right)
+    assert not is_paired(wrong)
+    assert all(x is y for x, y in zip(repair(wrong).messages, right, strict=True)), "moved, not copied"
+
+
+def test_pictures_after_other_words_of_the_assistant_are_words_themselves():
+    round = [says("", call("a"), call("b")), tool_result("a", "1"), tool_result("b", "2"), says("so")]
+    assert is_paired([*round, picture("b"), picture("a")])
+
+
+def test_an_id_answered_in_an_earlier_round_of_the_turn_is_free_for_the_next():
+    history = [says("", call("k")), tool_result("k", "one"), says("", call("k")), tool_result("k", "two")]
+    done = repair(history)
+    assert [text_of(m) for m in done.messages if isinstance(m, ToolMessage)] == ["one", "two"]
+    assert (done.renamed, done.synthesized) == (1, 0)
+    again = [*history[:2], tool_result("k", "one again"), *history[2:]]
+    assert [text_of(m) for m in repair(again).messages if isinstance(m, ToolMessage)] == ["one", "two"]
 
 
 def test_a_history_that_grows_is_checked_as_if_it_were_new():
