@@ -414,6 +414,12 @@ def test_a_result_directly_before_its_call_moves_behind_it():
     assert (done.reordered, done.synthesized, done.dropped) == (1, 0, 0)
 
 
+def test_a_result_before_its_call_does_not_beat_the_one_behind_it():
+    done = repair([tool_result("c", "early"), says("", call("c")), tool_result("c", "real")])
+    assert [text_of(m) for m in done.messages] == ["", "real"]
+    assert done.dropped == 1
+
+
 def test_a_stale_result_before_an_earlier_turn_is_not_taken_for_an_answer():
     history = [tool_result("c", "stale"), user_message("go"), says("hm"), user_message("so"), says("", call("c"))]
     assert repair(history).messages[-1].synthetic
