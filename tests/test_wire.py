@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -33,6 +33,7 @@ from orkas.providers.base import CompletionParams, Dialect, Part, Reader, TextPa
 from orkas.providers.errors import classify
 from orkas.providers.http import HttpProvider
 from orkas.providers.openai_chat import OpenAIChat
+from orkas.providers.openai_responses import OpenAIResponses
 from orkas.providers.vendors import Vendor
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
@@ -42,12 +43,18 @@ FULL = bool(os.environ.get("ORKAS_FULL"))
 
 CASES = sorted(
     p.parent
-    for p in [*WIRE.glob("anthropic/messages/*/expected.json"), *WIRE.glob("*/chat_completions/*/expected.json")]
+    for api in ("anthropic/messages", "*/chat_completions", "*/responses")
+    for p in WIRE.glob(f"{api}/*/expected.json")
 )
 if not CASES:
     pytest.skip("no recorded traffic at hand (set ORKAS_SHARED)", allow_module_level=True)
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.parts[-3]}/{c.name}")
+
+
+_DIALECTS: dict[str, Callable[[str], Dialect]] = {
+    "messages": Anthropic, "chat_completions": OpenAIChat, "responses": OpenAIResponses,
+}  # fmt: skip
 
 
 class Recording:
@@ -63,7 +70,7 @@ class Recording:
 
     @property
     def dialect(self) -> Dialect:
-        return Anthropic(self.vendor) if self.case.parts[-2] == "messages" else OpenAIChat(self.vendor)
+        return _DIALECTS[self.case.parts[-2]](self.vendor)
 
     def reader(self) -> Reader:
         return self.dialect.reader(model=f"{self.vendor}/m")
@@ -123,6 +130,8 @@ def wanted(expected: dict[str, Any]) -> dict[str, Any]:
 def check(recording: Recording, message: AssistantMessage, error: ProviderError | None) -> None:
     expected = recording.expected
     got, want = facts(message, error), wanted(deepcopy(expected))
+    if recording.case.parts[-2] == "responses":
+        check_items(message, want["tool_calls"], expected)
     for mine, theirs in zip(got["tool_calls"], want["tool_calls"], strict=False):
         if not theirs["id"]:  # the wire has none: any id of our own will do
             assert mine["id"]
@@ -134,6 +143,17 @@ def check(recording: Recording, message: AssistantMessage, error: ProviderError 
         want["text_blocks"] = got["text_blocks"]
     assert got == want
     check_error(expected["error"], error)
+
+
+def check_items(message: AssistantMessage, calls: list[dict[str, Any]], expected: dict[str, Any]) -> None:
+    """What only Responses have: ids of items, calls given as free text, sources."""
+    for mine, theirs in zip(calls_of(message), calls, strict=True):
+        kept = mine.vendor or {}
+        assert kept.get("id") == theirs.pop("item_id")
+        assert (kept.get("type") == "custom_tool_call") is theirs.pop("custom", False)
+    cited = sum(len((b.vendor or {}).get("annotations", ())) for b in message.content if isinstance(b, Text))
+    assert cited == expected["citations"]
+    assert (message.vendor or {}).get("refusal") == expected.get("refusal")
 
 
 def check_error(expected: dict[str, Any] | None, error: ProviderError | None) -> None:

@@ -89,7 +89,10 @@ class HttpProvider:
 
         sample = self.request(CompletionParams(model="probe", messages=[]))
         parts = urlsplit(sample.url)
-        path = parts.path.removesuffix("/chat/completions").removesuffix("/messages") + self._row.models
+        path = parts.path
+        for end in ("/chat/completions", "/messages", "/responses"):
+            path = path.removesuffix(end)
+        path += self._row.models
         headers = {k: v for k, v in sample.headers.items() if k not in ("content-type", "accept")}
         return urlunsplit(parts._replace(path=path)), headers
 
