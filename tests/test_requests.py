@@ -46,7 +46,7 @@ CLAUDE, GPT = "claude-sonnet-4-5", "gpt-4o"
 
 
 def chat(vendor: str = "openai") -> OpenAIChat:
-    return OpenAIChat(vendor, table()[vendor].quirks)
+    return OpenAIChat(vendor, table()["openai-chat" if vendor == "openai" else vendor].quirks)
 
 
 def anthropic() -> Anthropic:

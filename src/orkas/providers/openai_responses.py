@@ -370,7 +370,7 @@ def _blocks(item: _Item) -> list[Block]:
 
 def _annotations(content: Any, index: int) -> dict[str, Any]:
     """Sources that a text cites."""
-    part = content[index] if isinstance(content, list) and index < len(content) else None
+    part = content[index] if isinstance(content, list) and 0 <= index < len(content) else None
     found = part.get("annotations") if isinstance(part, dict) else None
     return {"annotations": found} if isinstance(found, list) and found else {}
 

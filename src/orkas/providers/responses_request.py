@@ -257,9 +257,9 @@ def _reasoning(blocks: list[Thinking]) -> dict[str, Any] | None:
     kept = first.vendor or {}
     if "item" not in kept:
         return None
-    texts = [(str((b.vendor or {}).get("part") or "summary_text"), b.text) for b in blocks if b.text]
-    summary = [{"type": kind, "text": text} for kind, text in texts if kind == "summary_text"]
-    content = [{"type": kind, "text": text} for kind, text in texts if kind != "summary_text"]
+    spelled = [(b.vendor or {}).get("part") == "reasoning_text" for b in blocks]
+    summary = [_part("summary_text", b) for b, out in zip(blocks, spelled, strict=True) if b.text and not out]
+    content = [_part("reasoning_text", b) for b, out in zip(blocks, spelled, strict=True) if b.text and out]
     if not first.encrypted and not content:
         return None
     item: dict[str, Any] = {"type": "reasoning", **_id(kept.get("item")), "summary": summary}
@@ -268,6 +268,10 @@ def _reasoning(blocks: list[Thinking]) -> dict[str, Any] | None:
     if first.encrypted:
         item["encrypted_content"] = first.encrypted
     return item
+
+
+def _part(kind: str, block: Thinking) -> dict[str, Any]:
+    return {"type": kind, "text": block.text}
 
 
 def _item(
@@ -289,11 +293,13 @@ def _opaque(raw: dict[str, Any], content: Sequence[Block]) -> dict[str, Any] | N
     """An item of the vendor's own. One that waits for an output which is not here would have the request refused."""
     if not isinstance(raw.get("type"), str):
         return None
-    outputs = {
-        b.vendor.get("call_id") for b in content if type(b) is Opaque and b.vendor and b.kind.endswith("_output")
-    }
-    waits = raw.get("call_id") is not None and not raw["type"].endswith("_output")
+    outputs = [b.vendor.get("call_id") for b in content if type(b) is Opaque and b.vendor and _is_output(b.kind)]
+    waits = raw.get("call_id") is not None and not _is_output(raw["type"])
     return None if waits and raw["call_id"] not in outputs else raw
+
+
+def _is_output(kind: str) -> bool:
+    return kind.endswith("_output")
 
 
 def _message(texts: list[Text], rest: dict[str, Any]) -> dict[str, Any]:

@@ -204,8 +204,13 @@ def key_headers(api_key: str | None, header: str = "") -> dict[str, str]:
     return {header: api_key} if header else {"authorization": f"Bearer {api_key}"}
 
 
+_ENDPOINTS = ("/chat/completions", "/messages", "/responses")
+
+
 def endpoint(base_url: str, path: str) -> str:
-    """The address of ``path`` below a base URL, which may name it already and may carry a query."""
+    """The address of ``path`` below a base URL, which may name an endpoint already and may carry a query."""
     base, mark, query = base_url.partition("?")
     base = base.rstrip("/")
-    return (base if base.endswith(path) else base + path) + mark + query
+    for end in _ENDPOINTS:
+        base = base.removesuffix(end)
+    return base + path + mark + query

@@ -32,12 +32,19 @@ from orkas.infra.messages import AssistantMessage
 from orkas.testing import http1
 from orkas.testing.rendering import Piece, Say
 from orkas.testing.replay import RESET, Asked, Recording, Reply, Response, as_reply
-from orkas.testing.rules import Rejection, check_anthropic, check_http, check_openai_chat, parse_body
-from orkas.testing.rules.base import Api, model_missing
+from orkas.testing.rules import (
+    Rejection,
+    check_anthropic,
+    check_http,
+    check_openai_chat,
+    check_openai_responses,
+    parse_body,
+)  # fmt: skip
+from orkas.testing.rules.base import Api, model_missing, objects
 
 __all__ = ["FakeVendor", "Scripted", "VendorRequest"]
 
-_ENDPOINTS: dict[str, Api] = {"/chat/completions": "openai", "/messages": "anthropic"}
+_ENDPOINTS: dict[str, Api] = {"/chat/completions": "openai", "/responses": "responses", "/messages": "anthropic"}
 _SECRETS = ("authorization", "x-api-key", "api-key")
 
 
@@ -65,7 +72,7 @@ Scripted: TypeAlias = str | AssistantMessage | Say | Reply | Sequence[Piece] | C
 
 
 class FakeVendor:
-    """A server of its own thread that speaks OpenAI Chat Completions and Anthropic Messages.
+    """A server of its own thread that speaks OpenAI Responses, Chat Completions and Anthropic Messages.
 
     The n-th request that is well-formed gets the n-th reply; one that the real vendor would refuse is refused in its
     words and takes no reply. Any path that ends like the vendor's is served, so the base URL of every vendor's row
@@ -86,7 +93,10 @@ class FakeVendor:
         self.requests: list[VendorRequest] = []
         """Every request, in order of arrival."""
         self.signatures: dict[str, str] = {}
-        """Thinking that was given out, by its signature (redacted: by its data). Add what older sessions hold."""
+        """Thinking that was given out, by its signature (redacted: by its data; Responses: by its sealed content). Add
+        what older sessions hold."""
+        self.bonds: dict[str, str] = {}
+        """Ids of items that were given out behind a reasoning item, with that one's id (Responses)."""
         self.strict = strict
         self.keys = keys
         self.models = models
@@ -235,7 +245,11 @@ class FakeVendor:
             return model_missing(api, body.get("model"))
         if not self.strict:
             return None
-        return check_openai_chat(body) if api == "openai" else check_anthropic(body, signatures=self.signatures)
+        if api == "openai":
+            return check_openai_chat(body)
+        if api == "responses":
+            return check_openai_responses(body, seals=self.signatures, bonds=self.bonds)
+        return check_anthropic(body, signatures=self.signatures)
 
     def _next_reply(self, api: Api, request: VendorRequest) -> Response:
         if not self._replies:
@@ -244,10 +258,23 @@ class FakeVendor:
         reply = _reply_of(self._replies.popleft(), request)
         response = reply.respond(Asked(api, bool(body.get("stream")), body))
         steps = list(response.steps)
-        if api == "anthropic" and response.status == 200:
-            self.signatures |= _signatures_in(b"".join(s for s in steps if isinstance(s, bytes)))
+        if response.status == 200:
+            self._remember(api, b"".join(s for s in steps if isinstance(s, bytes)))
         response.steps = iter(steps)
         return response
+
+    def _remember(self, api: Api, body: bytes) -> None:
+        """Keep what must come back as it was given out."""
+        if api == "anthropic":
+            self.signatures |= _signatures_in(body)
+        elif api == "responses":
+            reasoning = ""
+            for item in _items_in(body):
+                if item.get("type") == "reasoning":
+                    reasoning = str(item.get("id"))
+                    self.signatures[str(item.get("encrypted_content"))] = reasoning
+                elif reasoning:
+                    self.bonds[str(item.get("id"))] = reasoning
 
     def _model_list(self, request: VendorRequest) -> Response:
         api: Api = "anthropic" if "anthropic-version" in request.headers else "openai"
@@ -324,6 +351,15 @@ def _reset(writer: asyncio.StreamWriter) -> None:
     sock = writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() now sends RST
     writer.transport.abort()
+
+
+def _items_in(body: bytes) -> list[dict[str, Any]]:
+    """The items that a Responses answer gives out, streamed or whole."""
+    if body.lstrip().startswith(b"{"):
+        return objects((_object(body) or {}).get("output"))
+    lines = (line.removeprefix(b"data:") for line in body.splitlines() if line.startswith(b"data:"))
+    events = (_object(line) or {} for line in lines)
+    return objects([e.get("item") for e in events if e.get("type") == "response.output_item.done"])
 
 
 def _signatures_in(body: bytes) -> dict[str, str]:

@@ -2,85 +2,26 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
-from orkas.infra.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, Usage, encode
+from orkas.infra.messages import Thinking, ToolCall, Usage
+from orkas.testing.rendering_responses import response_body, response_events
 from orkas.testing.rules.base import Api
+from orkas.testing.say import Piece, Say, arguments_of, fragments, plain, signature_of
 
 __all__ = ["Piece", "Say", "as_json", "as_stream", "signature_of"]
 
-Piece: TypeAlias = str | float | Thinking | ToolCall
-"""A text delta, a pause in seconds, a block of thinking, a tool call."""
-
-_STOPS = {
-    "anthropic": {
-        "stop": "end_turn", "tool_use": "tool_use", "length": "max_tokens", "refusal": "refusal",
-        "content_filter": "refusal", "pause": "pause_turn", "overflow": "model_context_window_exceeded",
-    },
-    "openai": {"stop": "stop", "tool_use": "tool_calls", "length": "length", "content_filter": "content_filter"},
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    """What the model says: text, thinking and tool calls in this order.
-
-    ``fragment``: characters of a call's arguments per delta, None for all at once. A call's ``arguments_raw`` goes out
-    as it is, broken JSON included. ``stop_reason``: ours, or a vendor's own word; empty: what the content means.
-    """
-
-    pieces: Sequence[Piece]
-    fragment: int | None = 24
-    stop_reason: str = ""
-    usage: Usage = Usage(input=10, output=5)  # noqa: RUF009 - never changed
-
-    @classmethod
-    def message(cls, message: AssistantMessage) -> Say:
-        """The reply that this message came from."""
-        pieces = [b.text if isinstance(b, Text) else b for b in message.content if not isinstance(b, Opaque)]
-        return cls([p for p in pieces if isinstance(p, str | Thinking | ToolCall)], stop_reason=message.stop_reason)
-
-    def stop(self, api: Api) -> str:
-        calls = any(isinstance(p, ToolCall) for p in self.pieces)
-        reason = self.stop_reason or ("tool_use" if calls else "stop")
-        return _STOPS[api].get(reason, reason)
-
-
 def as_stream(say: Say, api: Api, request: dict[str, Any]) -> Iterator[bytes | float]:
     """The events, one each, with the script's pauses in seconds between them."""
-    return _anthropic_events(say, request) if api == "anthropic" else _openai_events(say, request)
+    events = {"anthropic": _anthropic_events, "responses": response_events, "openai": _openai_events}[api]
+    return events(say, request)
 
 
 def as_json(say: Say, api: Api, request: dict[str, Any]) -> bytes:
-    return _plain(_anthropic_body(say, request) if api == "anthropic" else _openai_body(say, request))
-
-
-def signature_of(thinking: Thinking) -> str:
-    """The signature that the fake vendor gives to a block: the script's, else one made from its text."""
-    return thinking.signature or base64.b64encode(hashlib.sha256(thinking.text.encode()).digest() * 2).decode()
-
-
-def _plain(value: Any) -> bytes:
-    """JSON as vendors write it: UTF-8, but for half surrogate pairs, which only an escape can carry."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _arguments(call: ToolCall) -> str:
-    return call.arguments_raw if call.arguments_raw is not None else encode(call.arguments or {}).decode()
-
-
-def _fragments(text: str, size: int | None) -> Iterator[str]:
-    step = size or len(text) or 1
-    for start in range(0, len(text), step):
-        yield text[start : start + step]
+    body = {"anthropic": _anthropic_body, "responses": response_body, "openai": _openai_body}[api]
+    return plain(body(say, request))
 
 
 def _openai_events(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]:
@@ -94,7 +35,7 @@ def _openai_events(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]
 
     def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return b"data: %s\n\n" % _plain({**frame, "choices": [choice]})
+        return b"data: %s\n\n" % plain({**frame, "choices": [choice]})
 
     yield event({"role": "assistant", "content": "", "refusal": None})
     index = 0
@@ -107,14 +48,14 @@ def _openai_events(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]
             case ToolCall():
                 head = {"name": piece.name, "arguments": ""}
                 yield event({"tool_calls": [{"index": index, "id": piece.id, "type": "function", "function": head}]})
-                for part in _fragments(_arguments(piece), say.fragment):
+                for part in fragments(arguments_of(piece), say.fragment):
                     yield event({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
                 index += 1
             case _:
                 yield float(piece)
     yield event({}, say.stop("openai"))
     if usage_wanted:
-        yield b"data: %s\n\n" % _plain({**frame, "choices": [], "usage": _openai_usage(say.usage)})
+        yield b"data: %s\n\n" % plain({**frame, "choices": [], "usage": _openai_usage(say.usage)})
     yield b"data: [DONE]\n\n"
 
 
@@ -126,7 +67,7 @@ def _openai_body(say: Say, request: dict[str, Any]) -> dict[str, Any]:
         message["reasoning_content"] = thinking
     if calls:
         message["tool_calls"] = [
-            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": _arguments(c)}} for c in calls
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": arguments_of(c)}} for c in calls
         ]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": say.stop("openai")}
     return {
@@ -149,7 +90,7 @@ def _openai_usage(usage: Usage) -> dict[str, Any]:
 
 def _anthropic_events(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]:
     def event(kind: str, **fields: Any) -> bytes:
-        return b"event: %s\ndata: %s\n\n" % (kind.encode(), _plain({"type": kind, **fields}))
+        return b"event: %s\ndata: %s\n\n" % (kind.encode(), plain({"type": kind, **fields}))
 
     message = {**_anthropic_frame(request), "content": [], "stop_reason": None, "stop_sequence": None}
     usage = _anthropic_usage(say.usage)
@@ -184,7 +125,7 @@ def _anthropic_events(say: Say, request: dict[str, Any]) -> Iterator[bytes | flo
 def _anthropic_block(piece: Thinking | ToolCall, fragment: int | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """How a block begins, and its deltas."""
     if isinstance(piece, ToolCall):
-        parts = _fragments(_arguments(piece), fragment)
+        parts = fragments(arguments_of(piece), fragment)
         start = {"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}}
         return start, [{"type": "input_json_delta", "partial_json": part} for part in ("", *parts)]
     if piece.redacted is not None:
@@ -203,7 +144,7 @@ def _anthropic_body(say: Say, request: dict[str, Any]) -> dict[str, Any]:
             case str():
                 content.append({"type": "text", "text": piece})
             case ToolCall():
-                arguments = json.loads(_arguments(piece))
+                arguments = json.loads(arguments_of(piece))
                 content.append({"type": "tool_use", "id": piece.id, "name": piece.name, "input": arguments})
             case Thinking() if piece.redacted is not None:
                 content.append({"type": "redacted_thinking", "data": piece.redacted})
