@@ -126,6 +126,7 @@ class ItemsWriter(Writer):
         self._media = media
         self._ids = Ids(quirks.ids)
         self._free: set[str] = set()  # calls given as free text, by their id on the wire
+        self._items: set[str] = set()  # ids of items: no request may hold one twice
 
     def add(self, message: Message) -> None:
         if type(message) is ToolMessage:
@@ -178,14 +179,30 @@ class ItemsWriter(Writer):
         calls = [b for b in message.content if type(b) is ToolCall]
         wires = {id(c): self._ids.call(c.id) for c in calls}
         own = is_own(message, model=self._target, api=API)
+        again = own and not self._is_new(message)  # goes like a foreign one
+        own = own and not again
         if own:
             self._free.update(wires[id(c)] for c in calls if _is_free(c))
-        plain = all(wires[id(c)] == self._ids.plain(c.id) for c in calls)
+        plain = not again and all(wires[id(c)] == self._ids.plain(c.id) for c in calls)
         if plain and (found := self.kept(message)) is not None:
             return found
         items = _own_items(message, wires) if own else _foreign_items(message, wires, self._target)
         data = encode(items)[1:-1]
         return self.keep(message, data) if plain else data
+
+
+    def _is_new(self, message: AssistantMessage) -> bool:
+        """None of its items stands in the history already."""
+        ids = [i for group in _groups(message.content) if (i := _item_id(group[0]))]
+        new = len(set(ids)) == len(ids) and self._items.isdisjoint(ids)
+        self._items.update(ids)
+        return new
+
+
+def _item_id(block: Block) -> str:
+    kept = block.vendor or {}
+    id = kept.get("item" if type(block) is Thinking else "id")
+    return id if isinstance(id, str) else ""
 
 
 def _is_free(call: ToolCall) -> bool:
