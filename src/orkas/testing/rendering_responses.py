@@ -87,7 +87,7 @@ class _Frame:
             summary = [{"type": "summary_text", "text": piece.text}] if piece.text else []
             return {
                 "id": kept.get("item") or self.id("rs", index), "type": "reasoning", "summary": summary, "content": [],
-                "encrypted_content": piece.encrypted or signature_of(piece),
+                "encrypted_content": piece.encrypted or "gAAAA" + signature_of(piece),
             }  # fmt: skip
         return {
             "id": kept.get("id") or self.id("fc", index), "type": "function_call", "status": "completed",
