@@ -181,7 +181,7 @@ pieces = st.lists(
 )
 
 
-@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize("api", ["openai", "anthropic", "responses"])
 @given(pieces=pieces, fragment=st.none() | st.integers(1, 9))
 def test_stream_and_whole_say_the_same(api: Any, pieces: list[Any], fragment: int | None) -> None:
     say = Say(pieces, fragment)
@@ -191,6 +191,11 @@ def test_stream_and_whole_say_the_same(api: Any, pieces: list[Any], fragment: in
         message = whole["choices"][0]["message"]
         text, thinking = message["content"] or "", message.get("reasoning_content", "")
         calls = [[c["id"], json.loads(c["function"]["arguments"])] for c in message.get("tool_calls", [])]
+    elif api == "responses":
+        parts = [p for i in whole["output"] for p in [*i.get("content", []), *i.get("summary", [])]]
+        text = "".join(p["text"] for p in parts if p["type"] == "output_text")
+        thinking = "".join(p["text"] for p in parts if p["type"] == "summary_text")
+        calls = [[i["call_id"], json.loads(i["arguments"])] for i in whole["output"] if i["type"] == "function_call"]
     else:
         text = "".join(b["text"] for b in whole["content"] if b["type"] == "text")
         thinking = "".join(b["thinking"] for b in whole["content"] if b["type"] == "thinking")
