@@ -561,6 +561,13 @@ def test_events_and_items_nobody_knows() -> None:
     assert message.content == [Opaque(kind="hologram", vendor=own_kind), Text(text="a")]
 
 
+def test_an_item_that_says_nothing_of_itself() -> None:
+    nothing = line("response.output_item.added", output_index=0)
+    assert answer(nothing + text(0, "a") + completed()).content == [Text(text="a")]
+    assert answer(nothing + line("response.output_item.added", output_index=1) + completed()).content == []
+    assert answer(completed([{"type": "reasoning", "summary": []}, message_item("a")])).content == [Text(text="a")]
+
+
 def test_a_delta_of_another_kind_is_not_taken_for_the_items_own() -> None:
     body = (
         added(0, "function_call", **CALL) + text(0, "x") + arguments(0, "{}") + added(1, "message") + arguments(1, "y")

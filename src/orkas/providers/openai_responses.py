@@ -201,11 +201,11 @@ class ResponsesReader:
     def _spoken(self, event: Event, parts: list[Part]) -> None:
         """A piece of text, or all of it again: ``done`` events repair what their deltas left out."""
         kind, whole = SPOKEN[event.type]
-        item = self._item(event)
-        if item is None or not item.kind:
-            item = self._open(event.output_index, {"type": "reasoning" if kind in _THOUGHTS else "message"})
         index = event.summary_index if kind == "summary_text" else event.content_index
-        if item.kind != ("reasoning" if kind in _THOUGHTS else "message"):
+        owner = "reasoning" if kind in _THOUGHTS else "message"
+        item = self._item(event) or self._open(event.output_index, {})
+        item.raw = item.raw or {"type": owner}
+        if item.kind != owner:
             return  # never shown as what it is not, never a part of a call
         words = item.at(kind, index)
         text = (event.refusal if kind == "refusal" else event.text) if whole else event.delta
@@ -362,7 +362,8 @@ def _blocks(item: _Item) -> list[Block]:
         return _thoughts(item)
     if item.kind in _CALLS:
         return [_call(item)]
-    raw = item.raw
+    if not (raw := item.raw):
+        return []
     if item.pieces and not item.closed:
         raw = {**raw, "arguments": "".join(item.pieces)}
     return [Opaque(kind=item.kind or "unknown", vendor=scrub(raw))]
@@ -382,7 +383,7 @@ def _thoughts(item: _Item) -> list[Block]:
     texts = [(kind, text) for (kind, _), w in sorted(item.words.items(), key=_summaries_first) if (text := w.whole())]
     first: dict[str, Any] = {"item": well_formed(_str(item.raw.get("id")))}
     blocks: list[Block] = []
-    for kind, text in texts or [("", "")]:
+    for kind, text in texts or ([("", "")] if sealed or first["item"] else []):
         vendor = {**({} if blocks else first), **({"part": kind} if kind else {})}
         seal = sealed if isinstance(sealed, str) and sealed and not blocks else None
         blocks.append(Thinking(text=text, encrypted=well_formed(seal) if seal else None, vendor=vendor))
