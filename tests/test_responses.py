@@ -288,6 +288,9 @@ def test_items_of_the_server_go_back_unless_they_wait_for_an_output() -> None:
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
     found = items(thought(), Opaque(kind="web_search_call", vendor=search), Text(text="a", vendor={"id": "msg_1"}))
     assert kinds(found) == ["reasoning", "web_search_call", "message"] and found[1] == search
+    assert items(thought(seal=None), Opaque(kind="web_search_call", vendor=search), Text(text="a")) == [
+        {"role": "assistant", "content": "a"}
+    ]
     waits = {"type": "local_shell_call", "id": "ls_1", "call_id": "c9", "status": "completed"}
     found = items(thought(), Opaque(kind="local_shell_call", vendor=waits), Text(text="a", vendor={"id": "msg_1"}))
     assert found == [{"role": "assistant", "content": "a"}]

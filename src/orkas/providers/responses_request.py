@@ -301,7 +301,7 @@ def _item(
     if type(block) is ToolCall:
         return _call(block, wires, rest)
     if type(block) is Opaque:
-        return _opaque(rest, content)
+        return _opaque(rest, content) if with_id else None  # it is nothing without its id
     texts = [b for b in group if isinstance(b, Text) and b.text.strip()]
     return _message(texts, rest) if texts else None
 
