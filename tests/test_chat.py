@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -26,14 +27,16 @@ from orkas.infra.events import Done, ErrorClass, ErrorInfo
 from orkas.infra.messages import Usage
 from orkas.infra.terminal import inert
 from orkas.product.chat import words
-from orkas.product.chat.editor import completions, continues
+from orkas.product.chat.editor import completions
 from orkas.product.chat.history import KEPT, History
 from orkas.product.chat.markdown import MAX_CHARS, MAX_LINES, Block, Splitter
+from orkas.product.chat.typed import Typed
+from orkas.product.chat.words import continues
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a POSIX thing")
 
 CHILD = """
-import argparse, asyncio, sys, time
+import argparse, asyncio, os, pathlib, sys, time
 {before}
 from orkas import ToolContext, tool
 from orkas.infra.errors import ProviderError
@@ -57,9 +60,16 @@ async def slow(context: ToolContext, name: str) -> str:
     await asyncio.sleep(60)
     return "never"
 
+@tool
+async def until_said() -> str:
+    "Ends when the user has said something."
+    while not list((pathlib.Path(os.environ["ORKAS_HOME"]) / "sessions").glob("*.inbox")):
+        await asyncio.sleep(0.01)
+    return "said"
+
 options = argparse.Namespace(
     model=ScriptedProvider({replies}), session={session!r}, continue_={continue_!r}, cwd=None, system=None,
-    tools=[show, lines, slow], thinking=None, approve=None, max_rounds=None, image=None, debug=False,
+    tools=[show, lines, slow, until_said], thinking=None, approve=None, max_rounds=None, image=None, debug=False,
 )
 from orkas.product.chat import main
 sys.exit(main(options))
@@ -494,14 +504,155 @@ def test_resize_while_streaming(start: Start) -> None:
     assert terminal.ended() == 0
 
 
-def test_keys_pressed_during_a_turn_wait_for_the_prompt(start: Start) -> None:
-    terminal = start('[["a ", 1.0, "b"], "Second answer."]')
+# --- saying something while a turn runs -------------------------------------------------------------------------
+
+
+def asked() -> list[str]:
+    """What the user said, as the session has it."""
+    return [r["content"][0]["text"] for r in records() if r["role"] == "user"]  # type: ignore[index]
+
+
+def test_what_is_typed_during_a_turn_is_seen_and_sent_to_it(start: Start) -> None:
+    terminal = start('[["a ", 2.0, "b"], "Second answer."]')
     terminal.say("go")
     terminal.shows("Ctrl-C stops")
-    terminal.key("typed ahead\r")
+    terminal.key("the othre\x7f\x7fer one")
+    terminal.shows("> the other one")
+    terminal.key("\r")
+    terminal.shows("> the other one  (with the model's next step)")
     terminal.shows("Second answer.")
-    assert [r["content"][0]["text"] for r in records() if r["role"] == "user"] == ["go", "typed ahead"]  # type: ignore[index]
-    assert terminal.text.count("typed ahead") == 1
+    terminal.ready()
+    assert asked() == ["go", "the other one"]
+    assert terminal.text.count("the other one") == 1
+    assert "next step" not in terminal.text
+    terminal.key("\x1b[A")
+    terminal.shows("\n> the other one")  # it is in the history too
+
+
+def test_it_reaches_the_model_after_the_running_tool(start: Start) -> None:
+    terminal = start('[["I look. ", call("until_said")], "Understood."]')
+    terminal.say("go")
+    terminal.shows("I look.")
+    terminal.key("not that one\r")
+    terminal.shows("Understood.")
+    assert [r["role"] for r in records()] == ["user", "assistant", "tool", "user", "assistant"]
+    assert paired()
+
+
+def test_queue_waits_for_the_end_of_the_turn(start: Start) -> None:
+    terminal = start('[[call("show", text="x"), 2.0], "First.", "Second."]')
+    terminal.say("go")
+    terminal.shows("Ctrl-C stops")
+    terminal.key("/queue and then this\r")
+    terminal.shows("> and then this  (when this turn has ended)")
+    terminal.shows("Second.")
+    terminal.ready()
+    assert asked() == ["go", "and then this"]
+    assert terminal.text.index("First.") < terminal.text.index("> and then this") < terminal.text.index("Second.")
+
+
+def test_commands_wait_for_the_end_and_a_line_under_way_goes_to_the_prompt(start: Start) -> None:
+    terminal = start('[["a ", 2.0, "b"], "Second."]')
+    terminal.say("go")
+    terminal.shows("Ctrl-C stops")
+    terminal.key("/thinking\rhalf a")
+    terminal.shows("> /thinking  (after this turn)")
+    terminal.shows("shown in full from now on")
+    terminal.shows("> half a")
+    terminal.key(" line\r")
+    terminal.shows("Second.")
+    assert asked() == ["go", "half a line"]
+
+
+def test_what_a_stopped_turn_did_not_take_goes_first_with_the_next(start: Start) -> None:
+    terminal = start('[["told ", 60, "never"], "Still here."]')
+    terminal.say("go")
+    terminal.shows("told")
+    terminal.key("wait\r")
+    terminal.shows("> wait  (with")
+    terminal.key("\x03")
+    terminal.shows("they go first with the next message")
+    terminal.say("again")
+    terminal.shows("Still here.")
+    assert asked() == ["go", "wait", "again"]
+
+
+def test_a_paste_during_a_turn_is_one_message_and_harmless(start: Start) -> None:
+    terminal = start('[["a ", 2.0, "b"], "Second."]')
+    terminal.say("go")
+    terminal.shows("Ctrl-C stops")
+    terminal.key("\x1b[200~one\r\ntwo \x1b]0;owned\x07\x1b[201~")
+    terminal.shows("  two ^[]0;owned^G")
+    terminal.key("\r")
+    terminal.shows("Second.")
+    assert asked() == ["go", "one\ntwo \x1b]0;owned\x07"]
+    assert b"\x1b]0;" not in terminal.raw
+
+
+def test_ctrl_d_during_a_turn_leaves_after_it(start: Start) -> None:
+    terminal = start('[["a ", 0.5, "The end."]]')
+    terminal.say("go")
+    terminal.shows("Ctrl-C stops")
+    terminal.key("\x04")
+    terminal.shows("The end.")
+    assert terminal.ended() == 0
+
+
+def test_at_a_dumb_terminal_a_whole_line_is_sent(start: Start) -> None:
+    terminal = start('[["a ", 2.0, "b"], "Second."]', env={"TERM": "dumb"})
+    terminal.say("go")
+    terminal.shows("a")
+    terminal.key("and this\r")
+    terminal.shows("(with the model's next step)")
+    terminal.shows("Second.")
+    assert asked() == ["go", "and this"]
+    assert b"\x1b" not in terminal.raw
+
+
+def test_at_the_prompt_there_is_nothing_to_queue_for(start: Start) -> None:
+    terminal = start()
+    terminal.say("/queue later")
+    terminal.shows("No turn is running")
+
+
+@pytest.mark.parametrize(
+    ("keys", "entered", "left"),
+    [
+        ("abc", [], "abc"),
+        ("abc\r", ["abc"], ""),
+        ("a\rb\nc", ["a", "b"], "c"),
+        ("abc\x7f\bd", [], "ad"),
+        ("one two\x17x", [], "one x"),
+        ("abc\x15d", [], "d"),
+        ("a\x1b\rb\r", ["a\nb"], ""),
+        ("a\\\rb\r", ["a\nb"], ""),
+        ("a\x1b[Ab\x1bOAc\x1b[1;5Cd", [], "abcd"),
+        ("\x1b[200~a\rb\x1b[201~c\r", ["a\nbc"], ""),
+        ("中文é\r", ["中文é"], ""),
+        ("\t\x01a\x0f", [], "a"),
+    ],
+)
+@pytest.mark.parametrize("step", [1, 3, 1000])
+def test_keys_are_read_the_same_however_they_are_cut(keys: str, entered: list[str], left: str, step: int) -> None:
+    data, typed, found = keys.encode(), Typed(), []
+    for start in range(0, len(data), step):
+        found += typed.feed(data[start : start + step])
+    assert (found, typed.text, typed.ended) == (entered, left, False)
+
+
+def test_ctrl_d_ends_only_an_empty_message() -> None:
+    typed = Typed()
+    assert typed.feed(b"a\x04") == [] and not typed.ended
+    typed.feed(b"\x15\x04")
+    assert typed.ended
+
+
+@given(st.binary(max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_whatever_is_typed_is_text(data: bytes) -> None:
+    typed = Typed()
+    for text in [*typed.feed(data), typed.text]:
+        text.encode()
 
 
 # --- stopping and leaving ---------------------------------------------------------------------------------------
@@ -627,6 +778,17 @@ def test_help_lists_every_command(start: Start) -> None:
     terminal.ready()
     for name in ("/help", "/model", "/session", "/clear", "/thinking", "/expand", "/exit", "Ctrl-C", "Ctrl-J"):
         assert name in terminal.text
+
+
+def test_stats_shows_what_this_conversation_used(start: Start) -> None:
+    terminal = start()
+    terminal.say("/stats")
+    terminal.shows("Nothing was counted in this conversation yet.")
+    terminal.say("hello")
+    terminal.ready()
+    terminal.say("/stats")
+    terminal.shows("`orkas stats` shows all conversations.")
+    assert re.search(r"scripted/model +1 ", terminal.text) and re.search(r"total +1 ", terminal.text)
 
 
 @pytest.mark.parametrize("word", ["exit", "quit"])

@@ -23,7 +23,7 @@ HOME = "ORKAS_HOME"
 
 def helps() -> list[tuple[str, ...]]:
     families = {
-        "session": "list show check repair export import fork rewind delete search",
+        "session": "list show check repair export import fork rewind compact uncompact delete search",
         "auth": "status",
         "config": "list get set path",
         "tool": "list run",
@@ -49,8 +49,8 @@ def test_the_version() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("session",), ("session", "compact", "x"), ("auth", "login"), ("config", "unset", "x"), ("stats",),
-        ("tool", "run", "shell"), ("models", "install"), ("models", "--gguf", "x"), ("models", "install", "other"),
+        ("session",), ("session", "compact"), ("auth", "login"), ("config", "unset", "x"),
+        ("stats", "--since", "yesterday-ish"), ("stats", "--by", "moon"), ("stats", "x"), ("tool", "run", "shell"), ("models", "install"), ("models", "--gguf", "x"), ("models", "install", "other"),
         ("session", "show", "x", "--jso"),
     ],
     ids=" ".join,

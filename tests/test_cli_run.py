@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from cli_support import CUSTOM, DEMO, command, environ, orkas, serving, start
+from orkas import Session
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -169,6 +170,15 @@ def test_a_named_session_goes_on() -> None:
     assert texts == ["first", "second"]
 
 
+def test_what_waits_in_a_session_goes_first_and_is_told() -> None:
+    with Session.open("trip") as session:
+        session.inbox.steer("by train")
+    ran = orkas("run", "hello", "--session", "trip", *DEMO)
+    assert ran.status == 0 and "sent now: by train" in ran.err
+    said = [r["content"][0]["text"] for r in saved("trip") if r.get("role") == "user"]
+    assert said == ["by train", "hello"]
+
+
 def test_continue_takes_the_last_conversation() -> None:
     orkas("run", "first", "--continue", *DEMO).refused(2, "continue")
     orkas("run", "first", "--session", "trip", *DEMO)
@@ -193,6 +203,8 @@ def test_ways_to_choose_a_session_exclude_one_another() -> None:
         (["run", "x", "--tools", "saw,hammer", *DEMO], 2, "saw"),
         (["run", "x", "--max-rounds", "0", *DEMO], 2, "--max-rounds"),
         (["run", "x", "--max-rounds", "many", *DEMO], 2, "--max-rounds"),
+        (["run", "x", "--max-retries", "-1", *DEMO], 2, "--max-retries"),
+        (["run", "x", "--max-retries", "many", *DEMO], 2, "--max-retries"),
         (["run", "x", "--thinking", "hard", *DEMO], 2, "--thinking"),
         (["run", "x", "--approve", "maybe", *DEMO], 2, "--approve"),
         (["run", "x", "--max-cost", "1.50", *DEMO], 2, "price"),
@@ -244,6 +256,15 @@ def test_a_failed_turn_says_so_on_stderr_in_json_and_by_status(answer: int, stat
     assert machine.status == human.status == status
     assert machine.events[-1]["error"]["class"] == kind
     human.refused(status)
+
+
+def test_a_failed_request_is_made_again_as_often_as_the_user_says() -> None:
+    with serving(503, ["fine"]) as model:
+        ran = orkas("run", "x", *CUSTOM, env=model.env)
+        assert (ran.status, ran.out.strip(), len(model.requests)) == (0, "fine", 2)
+    with serving(503, ["fine"]) as model:
+        ran = orkas("run", "x", "--max-retries", "0", *CUSTOM, env=model.env)
+        assert (ran.status, ran.out, len(model.requests)) == (1, "", 1)
 
 
 # Being stopped

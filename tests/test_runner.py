@@ -270,10 +270,10 @@ async def test_calls_that_never_parse_end_the_turn() -> None:
     assert (done.stop_reason, done.rounds) == ("loop", 3)
 
 
-@pytest.mark.parametrize("class_", ["rate_limit", "connection", "auth", "context_overflow"])
+@pytest.mark.parametrize("class_", ["rate_limit", "connection", "auth", "quota"])
 async def test_a_failed_request_ends_the_turn_with_its_class(class_: Any) -> None:
     problem = ProviderError("no luck", class_=class_, status=400)
-    agent = Agent(ScriptedProvider([["half an ans", problem], "better"]), tools=[])
+    agent = Agent(ScriptedProvider([["half an ans", problem], "better"]), tools=[], max_retries=0)
     done = done_of(await events_of(agent))
     assert done.outcome == "failed"
     assert done.error is not None

@@ -265,7 +265,7 @@ def nasty(name: str = "n") -> str:
         name, user_message(NASTY),
         AssistantMessage([Thinking(text=NASTY), ToolCall(id='"><b>', name="<i>`x`", arguments={"k": NASTY})], '"><s>'),
         tool_result('"><b>', NASTY),
-        UserMessage([Image(media_type='image/png"><script>', data="AA==")]),
+        UserMessage([Image(media_type='image/png"><script>', data="AA==")], ts="\x1b<script>\x00"),
         UserMessage([Image(media_type="image/png", data='"><script>')]),
         AssistantMessage([ToolCall(id="z", name="t", arguments=None, arguments_raw='{"cut')]),
     )  # fmt: skip
@@ -309,6 +309,42 @@ def test_jsonl_can_be_imported_again():
     copy = shelf.import_file(path)
     assert copy != "s"
     assert Session.read(copy).records() == Session.read("s").records()
+
+
+def test_what_is_background_previewed_or_made_up_is_marked_in_both_forms():
+    make(
+        "m",
+        UserMessage([Text(text="They planned a <trip>.")], origin="summary"),
+        AssistantMessage([Text(text="See:\n```py\nx = 1\n```\nand\n````\n```\nopen"), ToolCall(id="a", name="shell", arguments={"command": "ls"})], "v/m"),
+        tool_result("a", "line\n" * 30_000), AssistantMessage([ToolCall(id="b", name="fetch", arguments={})], "v/m"),
+        user_message("go on"),
+    )  # fmt: skip
+    text, markdown = shelf.export("m", "html"), shelf.export("m", "md")
+    page = Page()
+    page.feed(text)
+    sections = [str(a["class"]) for tag, a in page.tags if tag == "section"]
+    assert sections == ["user background", "assistant", "tool", "assistant", "tool synthetic failed", "user"]
+    for said in ("Background: a summary of earlier messages", "Tool result (shell)", "Tool interrupted (fetch)"):
+        assert said in page.text and said in markdown
+    assert "6 messages · " in page.text and "v/m" in markdown.split("##")[0]
+    assert "the real result is missing" in page.text
+    name = next(iter((Path(os.environ["ORKAS_HOME"]) / "sessions/m.files").iterdir())).name
+    assert f"150,000 bytes, is kept as {name}" in page.text and f"kept as `{name}`" in markdown
+    assert '<pre class="code">x = 1</pre><pre>and</pre><pre class="code">```\nopen</pre>' in text
+    assert [tag for tag, _ in page.tags].count("details") == 4  # the summary, two calls, one long result
+    assert "prefers-color-scheme:dark" in text
+
+
+def test_many_fences_cost_linear_time():
+    fences = "\n".join("`" * n for n in range(1200, 3, -1))
+    make("f", user_message(fences))
+    assert fences[:1000] in shelf.export("f", "html")
+
+
+def test_an_empty_session_can_be_exported(home: Path):
+    (home / "sessions").mkdir(parents=True)
+    (home / "sessions/e.jsonl").write_bytes(b"")
+    assert "no messages" in shelf.export("e", "html") and "no messages" in shelf.export("e", "md")
 
 
 def test_an_unknown_format_is_wrong_usage():
@@ -400,9 +436,14 @@ def test_delete_moves_everything_to_the_trash(home: Path):
     with Session.open("s") as session:
         session.append(AssistantMessage([ToolCall(id="b", name="shell", arguments={})]), tool_result("b", "x" * 90_000))
         session.rewrite(session.messages[5:])
+    for suffix in ("damaged", "inbox", "original", "original-2"):
+        (home / f"sessions/s.jsonl.{suffix}").write_text("x")
     place = shelf.delete("s")
     assert place.is_relative_to(home / "trash")
-    assert sorted(p.name for p in place.iterdir()) == ["s.files", "s.jsonl", "s.jsonl.archive"]
+    assert sorted(p.name for p in place.iterdir()) == [
+        "s.files", "s.jsonl", "s.jsonl.archive", "s.jsonl.damaged", "s.jsonl.inbox", "s.jsonl.original",
+        "s.jsonl.original-2",
+    ]  # fmt: skip
     assert sorted(p.name for p in (home / "sessions").iterdir()) == ["s.jsonl.archive.jsonl", "s2.jsonl"]
     with pytest.raises(SessionMissing):
         shelf.delete("s")
@@ -434,3 +475,21 @@ def test_search_finds_words_in_any_case_with_session_and_number():
     for nothing in ("", "  "):
         with pytest.raises(UsageError):
             shelf.search(nothing)
+
+
+def test_search_finds_what_was_archived_once_and_says_so(home: Path):
+    talk("a")
+    for name in "xy":  # rewound, told again, rewound again
+        with Session.open("a") as session:
+            session.rewrite(session.messages[:1])
+            session.append(AssistantMessage([Text(text="found something else")], id=name))
+    with (home / "sessions/a.jsonl.archive").open("ab") as file:
+        file.write(b"{torn")
+    hits = [(h.message, h.role, h.archived, h.text) for h in shelf.search("found")]
+    assert hits == [
+        (2, "assistant", False, "found something else"), (0, "tool", True, "found it"),
+        (0, "assistant", True, "found something else"),
+    ]  # fmt: skip
+    archive = home / "sessions/a.jsonl.archive"
+    archive.write_bytes(archive.read_bytes() + (home / "sessions/a.jsonl").read_bytes())  # both: as after a crash
+    assert [h.archived for h in shelf.search("something else")] == [False, True]

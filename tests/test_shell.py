@@ -155,7 +155,8 @@ async def test_a_long_output_is_kept_whole_in_a_file(bench: Bench) -> None:
     assert result.bytes == len(whole)
     assert result.text.startswith("1\n2\n3\n")
     assert "\n20000\n[exit code 0]" in result.text
-    assert f"bytes left out: the whole output is in {result.file}" in result.text
+    name = Path(result.file).name
+    assert f"bytes left out: the whole output is kept: read on with read_result, file {name}" in result.text
     assert len(result.text) < 25_000
 
 
@@ -188,7 +189,7 @@ def test_a_disk_that_fills_up_is_told_with_what_is_kept_and_what_is_lost(tmp_pat
     assert done.returncode == 0, done.stderr
     some, nearly, none = done.stdout.splitlines()
     assert "the first 100,000 bytes are in" in some
-    assert "incomplete; 90,000 bytes after them are lost (File too large)" in some
+    assert "incomplete (see read_result); 90,000 bytes after them are lost (File too large)" in some
     assert "the first 199,995 bytes are in" in nearly
     assert "the rest is shown below" in nearly
     assert "they are lost, the whole output could not be kept (File too large)" in none

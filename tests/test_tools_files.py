@@ -88,7 +88,9 @@ def left_over(folder: Path) -> list[str]:
 
 def test_the_names_and_schemas_of_the_tools_are_fixed() -> None:
     tools = builtins()
-    assert [t.name for t in tools] == ["read_file", "write_file", "edit_file", "list_files", "search_files", "shell"]
+    assert [t.name for t in tools] == [
+        "read_file", "write_file", "edit_file", "list_files", "search_files", "shell", "read_result",
+    ]  # fmt: skip
     for tool in tools:
         assert tool.parameters["type"] == "object"
         assert len(tool.description) < 480

@@ -13,6 +13,7 @@ import pytest
 
 from orkas.providers.errors import classify, mask
 from orkas.providers.waits import retry_after
+from refusals import REFUSALS
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 BODIES = sorted(SHARED.glob("errors/*.json"))
@@ -65,7 +66,15 @@ def test_retry_after_header() -> None:
         ("retry after 45 seconds.", 45),
         ("please retry in 48.939935699s.", 48.939935699),
         ("retry after 2 minutes", 120),
+        ("please try again after 1 seconds", 1),
+        ("your quota will reset after 3h12m5s.", 11_525),
+        ("wait 10 seconds and", 10),
+        ("available again in about 2 days", 172_800),
+        ("try again in 0s", 0),
         ("try again later", None),
+        ("please wait before trying", None),
+        ("retry 3 times", None),
+        ("wait 2026 tokens", None),
     ],
 )
 def test_waits_in_words(text: str, seconds: float | None) -> None:
@@ -137,3 +146,54 @@ def test_a_web_page_is_reduced_to_its_words() -> None:
     page = b"<html><head><style>p {color: red}</style></head><body><h1>502 Bad Gateway</h1>" + b"<p>x</p>" * 9_000
     text = str(classify("v", 502, {"content-type": "text/html"}, page))
     assert "502 Bad Gateway" in text and "color" not in text and len(text) < 800
+
+
+@pytest.mark.parametrize(("vendor", "status", "body", "classes"), REFUSALS)
+def test_refusals_in_other_words(vendor: str, status: int, body: Any, classes: str) -> None:
+    error = classify(vendor, status, {}, body if isinstance(body, str) else json.dumps(body))
+    assert word(error.class_) in classes.split("|"), str(error)
+    assert error.window is None or error.class_ == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    ("words", "window"),
+    [
+        ("prompt is too long: 210000 tokens > 200000 maximum", 200_000),
+        ("input length and `max_tokens` exceed context limit: 178,959 + 64,000 > 200,000", 200_000),
+        ("This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.", 8_192),
+        ("prompt token count of 138898 exceeds the limit of 64000", 64_000),
+        ("Your request exceeded model token limit: 262144 (requested: 291351)", 262_144),
+        ("Prompt contains 40960 tokens, too large for model with 32768 maximum context length", 32_768),
+        ("The input token count (1250074) exceeds the maximum number of tokens allowed (1048576).", 1_048_576),
+        ("Range of input length should be [1, 1000000]", 1_000_000),
+        ("This model's maximum prompt length is 131072 but the request contains 136973 tokens.", 131_072),
+        ("request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it", 4_096),
+        ("the request exceeds the available context size, n_ctx = 2048", 2_048),
+        ("the model is loaded with context length of only 4096 tokens, which is not enough", 4_096),
+        ("Too many input tokens. Max input tokens: 128000, request input token count: 150000", 128_000),
+        ("`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 10000 `inputs` tokens", 8_193),
+        ("The prompt is too long: 140000, model maximum context length: 131071", 131_071),
+        ("The decoder prompt (length 40962) is longer than the maximum model length of 40960.", 40_960),
+        ("the input tokens 9000 cannot exceed the total tokens limit 8192 for this model: context length", 8_192),
+        ("the context window of this model is 128k tokens: context length exceeded", 128_000),
+        ("Input is too long for requested model: context length exceeded", None),
+        ("invalid params, context window exceeds limit (2013)", None),
+        ("Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 30601.", None),
+        ("Request too large: context length of 70 MB, the limit of 33554432 bytes is exceeded", None),
+        ("prompt too long; exceeded max context length by 1234 tokens", None),
+    ],
+)
+def test_the_window_that_a_refusal_tells(words: str, window: int | None) -> None:
+    for body in ({"error": {"message": words}}, {"error": words}, {"error": {"message": json.dumps({"error": words})}}):
+        error = classify("v", 400, {}, json.dumps(body))
+        assert (error.class_, error.window) == ("context_overflow", window)
+
+
+def test_the_window_as_a_field() -> None:
+    body = {"error": {"code": 400, "message": "too long", "type": "exceed_context_size_error", "n_ctx": 4_096}}
+    assert classify("llamacpp", 400, {}, json.dumps(body)).window == 4_096
+
+
+def test_a_rate_limit_tells_no_window() -> None:
+    body = {"error": {"message": "Rate limit of 40,000 input tokens per minute: maximum context length 200000"}}
+    assert classify("v", 429, {}, json.dumps(body)).window is None

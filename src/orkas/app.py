@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from orkas.harness.context.budget import COMPACT_AT, Meter
+from orkas.harness.context.calibration import Calibration
 from orkas.harness.context.compaction import Compactor
 from orkas.harness.policy import Policy
 from orkas.harness.prompt import system_prompt
 from orkas.harness.retry import MAX_RETRIES
 from orkas.harness.runner import Runner
-from orkas.harness.sessions.inbox import Inbox
 from orkas.harness.sessions.session import Session
 from orkas.harness.statistics import Recorder
 from orkas.harness.tool import FunctionTool, Tool, ToolContext
 from orkas.harness.turn import MAX_ROUNDS, Setup, Turn
-from orkas.infra.abort import Abort
+from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import OrkasError, UsageError
-from orkas.infra.events import Done, Event
+from orkas.infra.events import Compaction, Done, Event
 from orkas.infra.messages import Image, user_message
 from orkas.infra.threads import in_thread
 from orkas.providers.base import LLMProvider, Request, ThinkingLevel, ToolDef, Warmable
@@ -45,7 +45,7 @@ Images: TypeAlias = Sequence["Image | str | os.PathLike[str]"]
 
 
 def builtins() -> list[Tool]:
-    """The built-in tools: read_file, write_file, edit_file, list_files, search_files, shell."""
+    """The built-in tools: read_file, write_file, edit_file, list_files, search_files, shell, read_result."""
     from orkas.tools import builtins as make
 
     return make()
@@ -107,9 +107,9 @@ class Agent:
         self._thinking: ThinkingLevel | None = thinking
         self._max_rounds = max_rounds
         self._max_retries = max_retries
-        self._meter = Meter(window=context_window, compact_at=compact_at)
+        learnt = Calibration(keep=self.session.files is not None)  # a session in memory leaves no trace
+        self._meter = Meter(window=context_window, compact_at=compact_at, learnt=learnt)
         self._compactor = Compactor()
-        self._inbox = Inbox()
         self._recorder = Recorder()
         self._max_output = max_output
         self._base_url, self._api_key = base_url, api_key
@@ -163,6 +163,7 @@ class Agent:
                 async for event in events:
                     yield event
         finally:
+            self._meter.save()
             self._running = None
 
     async def run(self, prompt: str, images: Images = ()) -> Done:
@@ -172,6 +173,53 @@ class Agent:
                 if isinstance(event, Done):
                     return event
         raise AssertionError("a turn ends with done")
+
+    async def compact(self, keep: str = "") -> Compaction:
+        """Replace older messages by a summary now; ``keep``: what it is to keep. The archive keeps the messages.
+
+        Raises:
+            UsageError: there is nothing to summarise, or a turn is running.
+            ProviderError: there is no summary to be had. Nothing was changed.
+            StorageError: the new history could not be saved. Nothing was changed.
+        """
+        async with aclosing(self.compacting(keep)) as events:
+            async for event in events:
+                if isinstance(event, Compaction):
+                    return event
+        raise UsageError("stopped: nothing was compacted", hint="ask again")
+
+    def compacting(self, keep: str = "") -> AsyncGenerator[Event, None]:
+        """``compact``, told as events: retries, then ``compaction``; without the latter it was stopped."""
+        myself: list[weakref.ref[Any]] = []
+        work = self._compact(keep, myself)
+        myself.append(weakref.ref(work))
+        return work
+
+    async def _compact(self, keep: str, myself: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
+        abort = await self._begin(myself[0])
+        try:
+            turn = Turn(await self._setup(abort))
+            async with aclosing(self._compactor.run(turn, keep=keep, forced=True)) as events:
+                async for event in events:
+                    yield event
+        except Aborted:
+            return
+        finally:
+            self._running = None
+            self._meter.save()
+
+    async def uncompact(self) -> int:
+        """Take the newest compaction back; returns how many messages stand in the history again.
+
+        Raises:
+            UsageError: there is none to take back, or a turn is running.
+            StorageError: nothing has changed.
+        """
+        if self._running is not None and self._running.turn() is not None:
+            raise UsageError("a turn is running in this agent", hint="wait for its `done`, or call stop()")
+        count = self.session.uncompact()
+        self._meter.forget()
+        return count
 
     async def warm(self) -> None:
         """Let a model that has to load first do so, and read the prompt, ahead of the first question."""
@@ -217,6 +265,23 @@ class Agent:
         if running is not None:
             running.loop.call_soon_threadsafe(running.abort.fire)
 
+    def steer(self, text: str) -> str:
+        """Say something to the running turn, from any task or thread: it goes out with the next request, after the
+        results of the round under way. Durable when this returns; returns the id of its ``user_input`` event.
+
+        Without a running turn it waits, also through a crash, and goes out at the beginning of the next one. So does
+        what a turn leaves behind that was stopped, failed, or came to a limit.
+
+        Raises:
+            UsageError: it is empty or too long, or the session is closed.
+            StorageError: it could not be saved; nothing of it is kept.
+        """
+        return self.session.inbox.steer(text)
+
+    def queue(self, text: str) -> str:
+        """Say something for when the turn would end: the same stream then goes on with it. Otherwise as ``steer``."""
+        return self.session.inbox.queue(text)
+
     async def aclose(self) -> None:
         """Give back network connections. The agent and its session can still be used."""
         if self._provider is not None:
@@ -248,6 +313,9 @@ class Agent:
 
     def _wired(self, abort: Abort) -> Setup:
         assert self._provider is not None
+        self._meter.vendor = self._provider.id
+        if self._recorder.session is not self.session:
+            self._recorder = Recorder(self.session)
         small = self._provider.info(self._model).small
         offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
         return Setup(
@@ -260,7 +328,7 @@ class Agent:
             context=ToolContext(self.cwd, abort, files=self.session.files),
             meter=self._meter,
             compactor=self._compactor,
-            inbox=self._inbox,
+            inbox=self.session.inbox,
             recorder=self._recorder,
             system=system_prompt(self.cwd, self._tools, extra=self._system, small=small),
             thinking=self._thinking,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 
+from msgspec.structs import replace
+
+from orkas.harness.limit import Seam, continuation, is_cut, is_silent_overflow, joined
 from orkas.harness.turn import Turn
 from orkas.infra.errors import ProviderError
 from orkas.infra.events import Event, Retry, TextDelta, ThinkingDelta
-from orkas.infra.messages import AssistantMessage
+from orkas.infra.messages import AssistantMessage, StopReason, Text, text_of
 from orkas.providers.base import CompletionParams, Part, TextPart
 
 __all__ = ["Exchange"]
@@ -17,6 +20,8 @@ __all__ = ["Exchange"]
 
 class Exchange:
     """Asks until a reply came whole or the turn's budget for asking again is used up. Used once.
+
+    A told text that the output limit cut goes on once, in a request of its own, and is one reply with its continuation.
 
     ``told``: whether the reply's text is told as it comes. ``reply``: the whole reply once ``events`` has ended.
     ``partial``: text that was told of a reply that did not come whole; empty after one that did.
@@ -28,9 +33,10 @@ class Exchange:
         self._turn = turn
         self._params = params
         self._told = told
+        self._first: AssistantMessage | None = None  # the part before the output limit, while the rest is asked for
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """What is to be told of it: deltas, retries.
+        """What is to be told of it: deltas, retries. Nothing is told once ``reply`` stands.
 
         Raises:
             ProviderError: it was given up.
@@ -43,39 +49,98 @@ class Exchange:
                     async for event in deltas:
                         yield event
             except ProviderError as error:
-                wait_s = turn.retries.wait(error)
-                discard, self.partial = len(self.partial), ""
+                discard = len(self.partial)
+                try:
+                    wait_s = turn.retries.wait(error)
+                except ProviderError as final:
+                    if self._first is not None:  # the rest cannot be had: there is what there is
+                        self.reply = self._lengthened(self._first)
+                        return
+                    if discard and final.class_ == "context_overflow":  # asked again once there is room
+                        self.partial = ""
+                        yield Retry(turn.next_seq(), turn.retries.failures + 1, error.message, 0.0, discard)
+                    raise
+                self.partial = ""
                 yield Retry(turn.next_seq(), turn.retries.failures, error.message, wait_s, discard)
                 with abort.guard():
                     await asyncio.sleep(wait_s)
                 abort.check()
+                turn.setup.recorder.retried(turn.setup.full_model)
+
+    def rest(self) -> AssistantMessage | None:
+        """What is to be kept of a reply that did not come whole: exactly what was told of it.
+
+        It is marked as no answer, except for a text that was whole but for the output limit.
+        """
+        if self._first is not None:
+            return self._lengthened(self._first)
+        reason: StopReason = "aborted" if self._turn.setup.context.abort.fired else "error"
+        return self._turn.own_words(self.partial, reason) if self.partial else None
+
+    def _came(self, message: AssistantMessage) -> None:
+        """A request was answered whole. It is the reply, unless the output limit cut it for the first time."""
+        turn, first = self._turn, self._first
+        turn.heard(message)
+        _refuse_failed(message)
         turn.retries.succeeded()
-        turn.heard(self.reply)
-        self.partial = ""
+        if first is not None:
+            self.reply = joined(first, message)
+        elif self._told and is_cut(message):
+            self._first, self._params = message, continuation(self._params, message)
+        else:
+            self.reply = message
+
+    def _lengthened(self, first: AssistantMessage) -> AssistantMessage:
+        """The first part with what was told of the rest."""
+        if not self.partial:
+            return first
+        return replace(first, content=[*first.content, Text(text=self.partial)])
 
     async def _attempt(self) -> AsyncGenerator[Event, None]:
-        """One request. ``partial`` grows with what is told."""
+        """One request. ``partial`` is what was told of it, unless it came whole."""
         turn, abort = self._turn, self._turn.setup.context.abort
-        heard: list[list[Part]] = []
+        seam = Seam(text_of(self._first)) if self._first is not None else None
+        heard: list[Sequence[Part]] = []
         try:
             async with AsyncExitStack() as stack:
                 with abort.guard():
-                    completion = await stack.enter_async_context(turn.setup.provider.stream(self._params))
+                    completion = await stack.enter_async_context(turn.setup.provider.stream(self._patient()))
                 batches = completion.__aiter__()
                 while True:
                     try:
                         with abort.guard():
-                            batch = await anext(batches)
+                            batch: Sequence[Part] = await anext(batches)
                     except StopAsyncIteration:
                         break
                     if not self._told:
                         continue
+                    if seam is not None:
+                        batch = list(seam.sift(batch))
                     heard.append(batch)
                     for part in batch:
                         seq = turn.seq
                         turn.seq = seq + 1
                         yield TextDelta(seq, part.text) if type(part) is TextPart else ThinkingDelta(seq, part.text)
-                self.reply = completion.message
-        finally:
-            if self.reply is None:
-                self.partial = "".join(p.text for batch in heard for p in batch if type(p) is TextPart)
+                if seam is not None and (rest := seam.end()):
+                    heard.append([TextPart(rest)])
+                    yield TextDelta(turn.next_seq(), rest)
+                whole = completion.message
+            self._came(whole)
+        except BaseException:
+            self.partial = "".join(p.text for batch in heard for p in batch if type(p) is TextPart)
+            raise
+
+    def _patient(self) -> CompletionParams:
+        """The request, with more patience where it has stalled before."""
+        patience = self._turn.retries.patience
+        return self._params if patience == self._params.patience else replace(self._params, patience=patience)
+
+
+def _refuse_failed(message: AssistantMessage) -> None:
+    """Raise for a reply that came whole and is none."""
+    if message.stop_reason == "overflow":
+        raise ProviderError("the conversation no longer fits the model's context window", class_="context_overflow")
+    if is_silent_overflow(message):
+        raise ProviderError("the conversation leaves the model no room to answer", class_="context_overflow")
+    if message.stop_reason == "error":
+        raise ProviderError("the model ended its reply with an error", class_="server")

@@ -11,22 +11,29 @@ from msgspec.structs import replace
 
 from orkas.harness.policy import Policy
 from orkas.harness.tool import Tool, ToolContext, ToolResult
+from orkas.harness.watchdog import Watchdog, limit_of
 from orkas.infra.abort import Aborted
 from orkas.infra.errors import OrkasError
 from orkas.infra.messages import Image, ToolCall, well_formed
 
-__all__ = ["STOP_GRACE", "execute"]
+__all__ = ["IDLE_S", "STOP_GRACE", "execute"]
 
 _log = logging.getLogger("orkas.tools")
 
 STOP_GRACE = 0.5
 """Seconds a stopped tool gets to clean up before the turn goes on without it; the bound for Stop is one second."""
 
+IDLE_S = 1_800.0
+"""Seconds without a sign of life after which a tool is given up, unless it declares a limit of its own."""
+
 
 async def execute(
-    call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext
+    call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext, *, idle_s: float | None = None
 ) -> AsyncGenerator[str | ToolResult, None]:
     """Run one call: its progress as strings, then exactly one ``ToolResult``. Never raises for what the tool does.
+
+    A tool that gives no sign of life for ``idle_s`` (default ``IDLE_S``), or does not end within the limit it declares,
+    is given up: it is cancelled, and left behind if it does not listen.
 
     Raises:
         Aborted: Stop was pressed; the tool was told and given ``STOP_GRACE`` seconds, then left behind.
@@ -39,7 +46,11 @@ async def execute(
         if not tick.done():
             tick.set_result(None)
 
+    tool = _find(tools, call.name)
+    dog = Watchdog(loop, idle_s or IDLE_S, limit_of(tool, call.arguments), wake)
+
     def progress(text: str) -> None:
+        dog.heard(text)
         said.append(text)
         loop.call_soon_threadsafe(wake)  # a synchronous tool reports from its own thread
 
@@ -47,20 +58,35 @@ async def execute(
     work.add_done_callback(wake)
     forget = context.abort.on_fire(wake)
     try:
-        while not work.done() and not context.abort.fired:
+        while not (work.done() or context.abort.fired or dog.barks):
             await tick
             tick = loop.create_future()
             while said:
                 yield said.pop(0)
+        given_up = not (work.done() or context.abort.fired)
+        if given_up:
+            work.cancel()
         if not work.done():
             await asyncio.wait({work}, timeout=STOP_GRACE)
-        if not work.done():
+        if given_up and not context.abort.fired:
+            _log.warning("tool %s given up: %s", call.name, dog.barks)
+            yield _failure(f"{dog.barks} {_GIVEN_UP}", fault=True)
+        elif given_up or not work.done():
             raise Aborted(context.abort.reason)
-        yield work.result()
+        else:
+            yield work.result()
     finally:
+        dog.rest()
         forget()
         work.add_done_callback(_look)
         work.cancel()
+
+
+_GIVEN_UP = "It was given up and may still be at work: check what it did before calling it again."
+
+
+def _find(tools: Mapping[str, Tool], name: str) -> Tool | None:
+    return tools.get(name) or tools.get(name.strip())
 
 
 async def _attempt(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext) -> ToolResult:
@@ -84,7 +110,7 @@ async def _attempt(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, co
 async def _run(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext) -> ToolResult:
     if call.arguments is None:
         return _failure("The arguments are not one complete JSON object, so the tool was not run. Call it again.")
-    tool = tools.get(call.name) or tools.get(call.name.strip())
+    tool = _find(tools, call.name)
     if tool is None:
         return _failure(f"There is no tool {call.name!r}. {_offer(tools)}")
     missing = [name for name in tool.parameters.get("required", ()) if name not in call.arguments]

@@ -16,7 +16,7 @@ from orkas.infra.messages import AssistantMessage, Message, Text, ToolCall, Tool
 
 __all__ = [
     "INTERRUPTED", "Check", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired",
-    "is_tool_image", "open_calls", "repair",
+    "is_tool_image", "open_calls", "repair", "speaks", "turn_start",
 ]  # fmt: skip
 
 INTERRUPTED = "interrupted: this call did not finish and its result is lost; it may or may not have had an effect"
@@ -120,6 +120,27 @@ def _picture_place(message: Message, ids: list[str | None], first: int) -> int:
 def is_tool_image(message: Message) -> bool:
     """A picture that a tool returned: it belongs to the group of results before it."""
     return type(message) is UserMessage and message.origin == "tool_image"
+
+
+def speaks(message: Message) -> bool:
+    """These are the words of the user: no picture of a tool, no summary."""
+    return type(message) is UserMessage and message.origin is None
+
+
+def turn_start(messages: Sequence[Message]) -> int:
+    """Where the newest turn begins: at the first words of the user behind the last final answer; 0 without any."""
+    start = len(messages)
+    spoken = False
+    for i in range(len(messages) - 1, -1, -1):
+        m = messages[i]
+        if speaks(m):
+            start, spoken = i, True
+        elif spoken and type(m) is AssistantMessage and m.stop_reason not in _GOES_ON and not calls_of(m):
+            break
+    return start if spoken else 0
+
+
+_GOES_ON = ("tool_use", "pause")
 
 
 def cut_points(messages: Sequence[Message]) -> list[int]:

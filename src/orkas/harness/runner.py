@@ -19,8 +19,10 @@ from msgspec.structs import replace
 from orkas.harness import pairing
 from orkas.harness.exchange import Exchange
 from orkas.harness.execute import execute
-from orkas.harness.governor import Governor
+from orkas.harness.governor import Governor, converging
+from orkas.harness.limit import STILL_CUT, cut_call, is_cut
 from orkas.harness.sessions.session import Session
+from orkas.harness.status import StatusAnswer
 from orkas.harness.tool import ToolResult
 from orkas.harness.turn import Turn
 from orkas.infra.abort import Aborted
@@ -30,6 +32,7 @@ from orkas.infra.events import (
     ErrorClass,
     ErrorInfo,
     Event,
+    Notice,
     Outcome,
     TextDelta,
     ToolEnd,
@@ -38,7 +41,9 @@ from orkas.infra.events import (
     UserInput,
 )  # fmt: skip
 from orkas.infra.messages import (
+    AssistantMessage,
     Image,
+    Message,
     StopReason,
     Text,
     ToolCall,
@@ -68,6 +73,8 @@ class Runner:
         self._abort = turn.setup.context.abort
         self._governor = Governor(turn.setup.tools, small=turn.setup.provider.info(turn.setup.model).small)
         self._nudge = ""
+        self._cut = False  # the output limit ended the last reply in its calls
+        self._cuts = 0  # how often in this turn
         self._running: str | None = None  # id of the call that runs now
 
     async def run(self, message: UserMessage) -> AsyncGenerator[Event, None]:
@@ -93,6 +100,10 @@ class Runner:
                 _log.exception("internal fault")
         finally:
             self._leave_paired()
+            turn.setup.recorder.close()
+        if trouble := turn.setup.recorder.trouble():
+            text = f"The statistics could not be kept ({trouble}); the conversation is not affected."
+            yield Notice(turn.next_seq(), "warning", text)
         yield Done(
             turn.next_seq(), outcome, turn.text, turn.stop_reason, turn.setup.full_model, self._session.id, turn.rounds,
             turn.usage, turn.tools, error,
@@ -126,6 +137,8 @@ class Runner:
                 yield event
         reply = self._session.messages[-1]
         calls = calls_of(reply)
+        self._cut = bool(calls) and self.turn.stop_reason == "length"
+        self._cuts += self._cut
         before = len(self._session.messages)
         async with aclosing(self._act(calls)) as events:
             async for event in events:
@@ -133,8 +146,7 @@ class Runner:
         if not calls:
             return
         self.turn.stop_reason = "tool_use"
-        results = [m for m in self._session.messages[before:] if type(m) is ToolMessage]
-        async with aclosing(self._govern(calls, results)) as events:
+        async with aclosing(self._govern(calls, self._session.messages[before:])) as events:
             async for event in events:
                 yield event
 
@@ -142,7 +154,8 @@ class Runner:
         """Put what the user sent into the conversation, exactly once, then tell."""
         if not messages:
             return
-        await self._session.commit(*messages)
+        known = {m.id for m in self._session.messages}  # one whose save failed before waits in the session
+        await self._session.commit(*(m for m in messages if m.id not in known))
         self.turn.setup.inbox.taken(messages)
         self._governor.spoken()
         for message in messages:
@@ -180,7 +193,7 @@ class Runner:
                     yield event
         finally:
             if exchange.reply is None:
-                self._keep_partial(exchange.partial)
+                self._keep(exchange.rest())
         reply = exchange.reply
         assert reply is not None
         self._nudge = ""
@@ -188,15 +201,15 @@ class Runner:
         turn.text, turn.stop_reason = text_of(reply), reply.stop_reason
         calls = calls_of(reply)
         await self._session.commit(replace(reply, starts=calls[0].id) if calls else reply)
-        _raise_for(reply.stop_reason)
+        if is_cut(reply):
+            yield Notice(turn.next_seq(), "warning", STILL_CUT)
 
-    def _keep_partial(self, text: str) -> None:
-        """What the user saw of a reply that did not end is kept, marked as such; it is never taken for an answer."""
-        self.turn.text = text
-        if text:
-            reason: StopReason = "aborted" if self._abort.fired else "error"
+    def _keep(self, rest: AssistantMessage | None) -> None:
+        """What the user saw of a reply that did not come whole is kept, marked as such."""
+        self.turn.text = text_of(rest) if rest is not None else ""
+        if rest is not None:
             with suppress(StorageError):  # kept in memory; the fault that ends the turn is the one to tell
-                self._session.append(self.turn.own_words(text, reason))
+                self._session.append(rest)
 
     async def _act(self, calls: list[ToolCall]) -> AsyncGenerator[Event, None]:
         """Run the calls one after another; images that tools returned follow all results."""
@@ -216,6 +229,7 @@ class Runner:
             [message] = await self._session.commit(_result_message(call, result, self._session, following))
             self._running = None
             self.turn.count(call.name, is_error=result.is_error)
+            self.turn.setup.recorder.used(call.name, error=_error_of(result))
             images += [_image_message(call, image) for image in result.images]
             yield ToolEnd(self.turn.next_seq(), call.id, call.name, text_of(message), result.is_error)
         if images:
@@ -223,6 +237,9 @@ class Runner:
 
     async def _result(self, call: ToolCall) -> AsyncGenerator[str | ToolResult, None]:
         """The call's progress and its one result."""
+        if call.arguments is None and self._cut:
+            yield ToolResult(cut_call(self._cuts), is_error=True)
+            return
         if refusal := self._governor.refusal(call):
             yield ToolResult(refusal, is_error=True)
             return
@@ -231,22 +248,38 @@ class Runner:
             async for told in telling:
                 yield told
 
-    async def _govern(self, calls: list[ToolCall], results: list[ToolMessage]) -> AsyncGenerator[Event, None]:
+    async def _govern(self, calls: list[ToolCall], results: list[Message]) -> AsyncGenerator[Event, None]:
         """After a round of tools: end the turn where the model would go on for ever."""
         turn = self.turn
         ruling = self._governor.judge(calls, results)
-        self._nudge = ruling.nudge
+        self._nudge = "\n\n".join(filter(None, (ruling.nudge, converging(turn.rounds, turn.setup.max_rounds))))
         if turn.rounds >= turn.setup.max_rounds:
             rounds = f"{turn.rounds} rounds" if turn.rounds > 1 else "one round"
             text = f"Stopped after {rounds}, the limit for one turn. Say “continue” to go on."
             ending = self._say(text, "max_rounds")
-        elif ruling.stop:
-            ending = self._say(ruling.stop, "loop")
+        elif ruling.stop and not turn.setup.inbox.steered():  # the user's word may lead out of it
+            ending = self._break_off(ruling.stop) if ruling.ask else self._say(ruling.stop, "loop")
         else:
             return
         async with aclosing(ending) as events:
             async for event in events:
                 yield event
+
+    async def _break_off(self, why: str) -> AsyncGenerator[Event, None]:
+        """End a turn that repeats itself: why, then where things stand."""
+        turn = self.turn
+        yield TextDelta(turn.next_seq(), f"{why}\n\n")
+        status = StatusAnswer(turn, why)
+        try:
+            async with aclosing(status.events()) as events:
+                async for event in events:
+                    yield event
+        except Aborted:
+            self._keep(turn.own_words(why, "aborted"))
+            raise
+        turn.text, turn.stop_reason = f"{why}\n\n{status.text}", "loop"
+        await self._session.commit(replace(turn.own_words(turn.text, "loop"), usage=status.usage))
+        yield TextDelta(turn.next_seq(), status.text)
 
     async def _say(self, text: str, reason: StopReason) -> AsyncGenerator[Event, None]:
         """End the turn with words of our own, as the model's last message."""
@@ -265,6 +298,7 @@ class Runner:
             if message.tool_call_id == self._running:
                 name = self._name_of(message.tool_call_id)
                 self.turn.count(name, is_error=True)
+                self.turn.setup.recorder.used(name, error="")
                 yield ToolEnd(self.turn.next_seq(), message.tool_call_id, name, text_of(message), is_error=True)
 
     def _name_of(self, call_id: str) -> str:
@@ -284,11 +318,9 @@ class Runner:
                 self._session.append(*closing)
 
 
-def _raise_for(stop_reason: str) -> None:
-    if stop_reason == "overflow":
-        raise ProviderError("the conversation no longer fits the model's context window", class_="context_overflow")
-    if stop_reason == "error":
-        raise ProviderError("the model ended its reply with an error", class_="server")
+def _error_of(result: ToolResult) -> str:
+    """As the statistics call it."""
+    return "fault" if result.fault else "failed" if result.is_error else ""
 
 
 def _info(problem: Exception) -> ErrorInfo:

@@ -33,7 +33,7 @@ class ToolContext(msgspec.Struct, eq=False):
     files: Path | None = None
     """Folder for whole outputs whose preview goes to the model; None: no place for them."""
     progress: Callable[[str], None] = lambda _text: None
-    """Say that the tool is alive; shown to the user, not to the model."""
+    """Say that the tool is alive; shown to the user, not to the model. The same text again says nothing."""
 
 
 class ToolResult(msgspec.Struct, eq=False):
@@ -51,7 +51,12 @@ class ToolResult(msgspec.Struct, eq=False):
 
 
 class Tool(Protocol):
-    """The bare interface. ``run`` may raise ``ToolFailed`` (or anything): it becomes an error result."""
+    """The bare interface. ``run`` may raise ``ToolFailed`` (or anything): it becomes an error result.
+
+    A tool may also have ``limit_s``: the seconds a call may take, as a number or as a function of the arguments. It is
+    then given up after that time, and until then may be as silent as it likes; without one it is given up when it has
+    given no sign of life (``ToolContext.progress``, with a new text) for half an hour.
+    """
 
     name: str
     description: str
@@ -91,9 +96,17 @@ class FunctionTool:
     """A plain function as a tool. A synchronous one runs in a thread; Stop does not wait for it."""
 
     def __init__(
-        self, function: Callable[..., Any], *, name: str | None = None, description: str | None = None
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        limit_s: float | None = None,
     ) -> None:
+        if limit_s is not None and not limit_s > 0:
+            raise UsageError("limit_s must be more than 0 seconds")
         self.function = function
+        self.limit_s = limit_s
         self.name = name or function.__name__
         doc = inspect.cleandoc(description or inspect.getdoc(function) or "")
         self.description, notes = _split_docstring(doc)
@@ -121,22 +134,27 @@ class FunctionTool:
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None
+    *, name: str | None = None, description: str | None = None, limit_s: float | None = None
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, description: str | None = None
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    limit_s: float | None = None,
 ) -> Any:
     """Make a tool of a function: the schema from its type hints, the description from its docstring.
 
     A parameter annotated ``ToolContext`` receives the context and is not shown to the model. The result may be a
-    string, any JSON value, a ``ToolResult`` or None.
+    string, any JSON value, a ``ToolResult`` or None. ``limit_s``: the seconds that a call may take; see ``Tool``.
 
     Raises:
-        UsageError: a parameter has no type hint, or one that JSON cannot carry.
+        UsageError: ``limit_s`` is not above 0, a parameter has no type hint, or one that JSON cannot carry.
     """
     if function is None:
-        return lambda f: FunctionTool(f, name=name, description=description)
-    return FunctionTool(function, name=name, description=description)
+        return lambda f: FunctionTool(f, name=name, description=description, limit_s=limit_s)
+    return FunctionTool(function, name=name, description=description, limit_s=limit_s)
 
 
 def _split_docstring(doc: str) -> tuple[str, dict[str, str]]:

@@ -112,6 +112,7 @@ class Turn(msgspec.Struct, eq=False):
 
     def heard(self, reply: AssistantMessage) -> None:
         """A reply came whole: its usage is counted, once, whoever asked for it."""
+        self.setup.recorder.heard(reply)
         if reply.usage is not None:
             self.usage = self.usage.plus(reply.usage)
 

@@ -42,7 +42,7 @@ class ProviderError(OrkasError):
 
     ``class_`` decides what happens next, ``status`` is the HTTP status (None: no answer), ``wait_s`` the seconds the
     vendor asked to wait (None: it did not say), ``window`` the tokens its model takes at most, where a refusal told.
-    ``reached``: False when not even a connection came about.
+    ``reached``: False when not even a connection came about. ``local``: the address is this machine's own.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class ProviderError(OrkasError):
         wait_s: float | None = None,
         window: int | None = None,
         reached: bool = True,
+        local: bool = False,
         hint: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
@@ -62,6 +63,12 @@ class ProviderError(OrkasError):
         self.wait_s = wait_s
         self.window = window
         self.reached = reached
+        self.local = local
+
+    @property
+    def stalled(self) -> bool:
+        """The connection stood, and nothing came over it for too long."""
+        return self.class_ == "timeout" and self.status is None and self.reached
 
 
 class StorageError(OrkasError):

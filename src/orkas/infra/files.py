@@ -21,7 +21,7 @@ from typing import Any
 
 from orkas.infra.errors import SessionLocked, StorageError
 
-__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "make_folder", "replace"]
+__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "holder", "make_folder", "remove", "replace"]
 
 if sys.platform == "win32":
     import msvcrt
@@ -280,6 +280,20 @@ def replace(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
         ops.unlink(kept)
 
 
+def remove(path: Path, *, ops: Ops = OPS) -> None:
+    """Take a file away; durable when it returns. One that is not there is no failure.
+
+    Raises:
+        StorageError: it may still be there.
+    """
+    try:
+        with suppress(FileNotFoundError):
+            ops.unlink(path)
+        ops.sync_folder(path.parent)
+    except OSError as error:
+        raise _failure(path, error) from error
+
+
 def _write_new(path: Path, data: bytes, ops: Ops) -> None:
     fd = ops.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -378,6 +392,23 @@ class Lock:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         self.release()
+
+
+def holder(path: Path) -> str | None:
+    """Who holds this lock at this moment, in words; None: nobody. The file is neither made nor removed."""
+    try:
+        fd = OPS.open(path, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        _lock(fd)
+    except OSError:
+        return _owner(path)
+    else:
+        _unlock(fd)
+        return None
+    finally:
+        os.close(fd)
 
 
 def _is_current(fd: int, path: Path) -> bool:

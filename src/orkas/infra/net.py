@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from orkas.infra.errors import ProviderError, UsageError
+from orkas.infra.events import ErrorClass
 
 if TYPE_CHECKING:
     import ssl
@@ -31,12 +32,19 @@ _DRAIN_S = 0.05
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Seconds. ``first_byte``: from the request to the first byte of the body, for models that think for minutes;
-    ``idle``: between two reads after that."""
+    """Seconds. ``first_byte``: of silence before an answer is ``brisk``, for models that think for minutes before their
+    first word; ``idle``: of silence after that, where silence is a fault."""
 
     connect: float = 15.0
     first_byte: float = 300.0
-    idle: float = 120.0
+    idle: float = 45.0
+
+    def patient(self, factor: float) -> Limits:
+        """The same with more patience for silence; for the first word never more than ten minutes by that."""
+        if factor == 1.0:
+            return self
+        first_byte = min(self.first_byte * factor, max(self.first_byte, 600.0))
+        return Limits(self.connect, first_byte, self.idle * factor)
 
 
 class Http:
@@ -53,17 +61,21 @@ class Http:
         weakref.finalize(self, _forget, self._sessions)
         self._tls: ssl.SSLContext | None = None
 
-    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[Answer]:
+    def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, *, patience: float = 1.0
+    ) -> AbstractAsyncContextManager[Answer]:
         """``async with http.post(…) as answer``. The connection is given back or closed on every way out.
+
+        ``patience``: factor on the limits for silence.
 
         Raises:
             ProviderError: class ``connection`` or ``timeout``, on opening or while reading.
         """
-        return self._open("POST", url, headers, body)
+        return self._open("POST", url, headers, body, self.limits.patient(patience))
 
     def get(self, url: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Answer]:
         """As ``post``, without a body."""
-        return self._open("GET", url, headers, None)
+        return self._open("GET", url, headers, None, self.limits)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, and those of loops that are closed already."""
@@ -73,13 +85,13 @@ class Http:
 
     @asynccontextmanager
     async def _open(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
     ) -> AsyncGenerator[Answer, None]:
         session = self._session()
         host = _host(url)
         with _plain_errors(host):
             try:
-                async with asyncio.timeout(self.limits.first_byte):
+                async with asyncio.timeout(limits.first_byte):
                     response = await session.request(
                         method, url, headers=headers, data=body, allow_redirects=False,
                         proxy=_proxy(url), ssl=self._certificates(url),
@@ -87,8 +99,8 @@ class Http:
             except TimeoutError as error:
                 if _is_connect_timeout(error):
                     raise
-                raise _timeout(host, "did not answer", self.limits.first_byte) from None
-        answer = Answer(response, self.limits, host)
+                raise _timeout(host, "did not answer", limits.first_byte) from None
+        answer = Answer(response, limits, host)
         try:
             yield answer
         finally:
@@ -130,11 +142,15 @@ class Http:
 
 
 class Answer:
-    """An answer under way. Read it from one task."""
+    """An answer under way. Read it from one task.
+
+    ``brisk``: set by its reader when what comes now comes in small pieces, so that silence is a fault; until then the
+    longer limit holds.
+    """
 
     __slots__ = (
         "_begun", "_content", "_host", "_last", "_limits", "_loop", "_response", "_timer", "_waiting",
-        "headers", "status",
+        "brisk", "headers", "status",
     )  # fmt: skip
 
     def __init__(self, response: aiohttp.ClientResponse, limits: Limits, host: str) -> None:
@@ -148,6 +164,7 @@ class Answer:
         self._last = 0.0
         self._waiting = False
         self._begun = False
+        self.brisk = False
         self._timer = self._loop.call_later(min(limits.first_byte, limits.idle), self._look)
 
     async def read(self) -> bytes:
@@ -206,10 +223,11 @@ class Answer:
 
     def _look(self) -> None:
         """The one timer: since when does a read wait?"""
-        limit = self._limits.idle if self._begun else self._limits.first_byte
+        limits = self._limits
+        limit = limits.idle if self.brisk else limits.first_byte
         left = self._last + limit - self._loop.time() if self._waiting else limit  # a slow caller is not their fault
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+        if left > 0:  # looked at often enough for an answer that becomes brisk meanwhile
+            self._timer = self._loop.call_later(min(left, limits.idle), self._look)
             return
         what = "stopped sending" if self._begun else "did not begin to answer"
         self._content.set_exception(_timeout(self._host, what, limit))
@@ -241,24 +259,33 @@ def _plain(error: Exception, host: str) -> Exception:
     if isinstance(error, ProviderError):
         return error
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-        return ProviderError(
-            f"no trusted connection to {host}: {_cause(error)}", class_="connection",
-            hint="set SSL_CERT_FILE if a proxy with its own certificates stands in between",
-        )  # fmt: skip
+        hint = "set SSL_CERT_FILE if a proxy with its own certificates stands in between"
+        return _unreached(f"no trusted connection to {host}: {_cause(error)}", host, hint)
     if isinstance(error, aiohttp.ClientProxyConnectionError):
-        return ProviderError(f"the proxy for {host} cannot be reached: {_cause(error)}", class_="connection")
+        return _unreached(f"the proxy for {host} cannot be reached: {_cause(error)}", host, "check its settings")
     if isinstance(error, TimeoutError):
-        return ProviderError(f"{host} could not be reached in time", class_="timeout", hint="check the network")
+        return _unreached(f"{host} could not be reached in time", host, "check the network", "timeout")
     if isinstance(error, aiohttp.ClientConnectorError):
-        return ProviderError(
-            f"{host} cannot be reached: {_cause(error)}", class_="connection", hint="check the network and the base URL"
-        )
+        hint = "check the network and the base URL"
+        if _is_local(host):
+            hint = "start the server on this machine, it does not appear by itself, or check the base URL"
+        return _unreached(f"{host} cannot be reached: {_cause(error)}", host, hint)
     if isinstance(error, aiohttp.InvalidURL | ValueError):
         return UsageError(f"the address of {host} is not valid: {_cause(error)}", hint="check the base URL")
     if isinstance(error, aiohttp.ClientError | OSError | EOFError):
         what = f"the connection to {host} was cut: {_cause(error)}"
         return ProviderError(what, class_="connection", hint="try again")
     return error
+
+
+def _unreached(what: str, host: str, hint: str, class_: ErrorClass = "connection") -> ProviderError:
+    return ProviderError(what, class_=class_, reached=False, local=_is_local(host), hint=hint)
+
+
+def _is_local(host: str) -> bool:
+    """Whether ``host``, perhaps with a port, is this machine."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    return name in ("localhost", "[::1]", "::1") or name.startswith("127.") or name.endswith(".localhost")
 
 
 def _cause(error: BaseException) -> str:

@@ -6,6 +6,7 @@ Memory is bounded by ``HEAD + 2 * TAIL`` whatever the command prints; the work p
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 from io import FileIO
@@ -56,6 +57,7 @@ class Output:
         self._head = bytearray()
         self._tail = bytearray()
         self._spool: FileIO | None = None
+        self._digest = hashlib.sha256()  # of what is in the file
 
     def feed(self, data: bytes) -> None:
         self.total += len(data)
@@ -107,10 +109,34 @@ class Output:
             return
         try:
             if self.kept < self.total:
-                spool.write(b"\n[incomplete: %d more bytes were not kept]\n" % (self.total - self.kept))
+                note = b"\n[incomplete: %d more bytes were not kept]\n" % (self.total - self.kept)
+                spool.write(note)
+                self._digest.update(note)
         except OSError:
             pass  # a full disk at the very limit: what is kept is told by ``kept``
         self._finish(spool)
+
+    def settle(self, stem: str) -> None:
+        """Make the file durable and name it by its content, so that the same is kept once. After ``close``.
+
+        When that fails it stays under the name it has; it is ``trouble`` when the device did not take it.
+        """
+        if self.file is None:
+            return
+        named = self.file.with_name(f"{stem}-{self._digest.hexdigest()[:32]}.txt")
+        try:
+            _sync(self.file)
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+            return
+        with contextlib.suppress(OSError):
+            if _size(named) == _size(self.file):
+                self.file.unlink()
+            else:
+                self.file.replace(named)
+            self.file = named
+            if os.name != "nt":
+                _sync(named.parent)
 
     def _finish(self, spool: FileIO) -> None:
         try:
@@ -152,12 +178,21 @@ class Output:
         try:
             while part:
                 written = self._spool.write(part) or 0
+                self._digest.update(part[:written])
                 self.kept += written
                 part = part[written:]
         except OSError as error:
             spool, self._spool = self._spool, None
             self.trouble = error.strerror or str(error)
             self._finish(spool)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _size(file: Path | None) -> int:

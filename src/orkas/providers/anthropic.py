@@ -99,6 +99,9 @@ class MessagesReader:
 
     def __init__(self, model: str) -> None:
         self.done = False
+        self.brisk = False
+        self._begun = False
+        self._calling = False  # a call is being written: its arguments come whole, after a silence
         self._model = model
         self._vendor = model.partition("/")[0]
         self._body = Body()
@@ -118,6 +121,8 @@ class MessagesReader:
         parts: list[Part] = []
         if payloads:
             self._read(payloads, parts, last=not data)
+            self._begun = self._begun or bool(parts)
+            self.brisk = self._begun and not self._calling
         if not data and self._body.whole is not None:
             self._read_whole(self._body.whole, parts)
         return parts
@@ -171,10 +176,12 @@ class MessagesReader:
             self._delta(event, payload, parts)
         elif kind == "content_block_start":
             self._blocks[event.index] = block = _Open(event.content_block or {})
+            self._calling = block.kind not in _SPOKEN
             self._begin(block, parts)
         elif kind == "content_block_stop":
             if (stopped := self._blocks.get(event.index)) is not None:
                 stopped.stopped = True
+                self._calling = False
         elif kind == "message_start":
             message = event.message or {}
             self._count(message.get("usage"))

@@ -96,6 +96,8 @@ class Reader(Protocol):
 
     done: bool
     """The end marker was seen: nothing that follows matters."""
+    brisk: bool
+    """What comes now comes in small pieces, so that silence is a fault and not thought."""
 
     def feed(self, data: bytes) -> list[Part]:
         """Take the bytes of one network read; no bytes say that the body has ended. Never raises.
@@ -121,7 +123,8 @@ class Dialect(Protocol):
     """One wire protocol. Stateless but for bytes of messages it has encoded before."""
 
     api: str
-    """Its name in provenance and records: ``anthropic_messages``, ``openai_chat``, ``openai_responses``."""
+    """Its name in provenance and records: ``anthropic_messages``, ``openai_chat``, ``openai_responses``,
+    ``google_generate_content``."""
 
     def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request: ...
 

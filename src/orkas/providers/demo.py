@@ -90,11 +90,13 @@ class _Reply:
 
 
 def _decide(params: CompletionParams) -> tuple[str, ToolCall | None]:
-    """What to say, and which tool to call after it."""
+    """What to say, and which tool to call after it. Nothing where a summary is wanted: it has no rule for that."""
     question, rounds = _turn(params.messages)
     new = not any(isinstance(m, AssistantMessage) for m in params.messages)
     want = understand(question)
     say: str | Want
+    if want is None and params.tools and params.tool_choice == "none":
+        return "", None
     if want is None:
         say = HELP if not question.strip() else UNKNOWN
     elif rounds:

@@ -16,6 +16,7 @@ from orkas.infra.errors import ProviderError
 from orkas.infra.events import ErrorClass
 from orkas.infra.messages import well_formed
 from orkas.providers.waits import retry_after
+from orkas.providers.window import FIELDS, told_window
 
 __all__ = ["classify", "mask", "page_text"]
 
@@ -49,7 +50,9 @@ def classify(
     else:
         marks = _clip(mask(said.marks[:_READ], secrets))
         sentence = f"{where} without saying why" + (f" ({marks})" if marks else "")
-    return ProviderError(sentence, class_=class_, status=status, wait_s=wait, hint=_HINTS.get(class_, ""))
+    window = told_window(said.everything, said.windows) if class_ == "context_overflow" else None
+    hint = _HINTS.get(class_, "")
+    return ProviderError(sentence, class_=class_, status=status, wait_s=wait, window=window, hint=hint)
 
 
 _HINTS: dict[str, str] = {
@@ -69,7 +72,8 @@ _QUOTA = re.compile(
     r"billing_(?:hard_limit|not_active)|billing hard limit|payment required|balance is (?:too low|insufficient)|"
     r"recharge|arrear|overdue|per ?day(?:per|$|\W)|perday|tokens per day|requests per day|daily (?:limit|quota)|"
     r"monthly (?:limit|quota)|account (?:is )?(?:suspended|deactivated|not active)|exceeded_current_quota|"
-    r"quota_exceeded"
+    r"quota_exceeded|reached your specified api usage limits|have any credits|usage limit reached for \d|"
+    r"(?:calls?|requests?|tokens?) ?(?:/|per) ?(?:month|day)\b"
 )
 _QUOTA_SOFT = re.compile(r"exceeded your current quota")
 _FILTER = re.compile(
@@ -88,7 +92,8 @@ _OVERFLOW = re.compile(
     r"tokens to keep from the initial prompt|number of tokens to keep|trying to keep the first|"
     r"longer than the model's|exceeds? the (?:model's )?(?:maximum|limit)[^.]*tokens?|context overflow|"
     r"exceeds the limit of \d+|too large for model|input (?:is )?longer than|token limit (?:reached|exceeded)|"
-    r"model_context_window_exceeded|string_above_max_context"
+    r"model_context_window_exceeded|string_above_max_context|max_new_tokens`? must be|"
+    r"longer than the maximum model length|total tokens limit"
 )
 _MODEL = re.compile(
     r"model_not_found|deploymentnotfound|model identifier is invalid|no such model|unknown model|invalid model|"
@@ -100,7 +105,7 @@ _KEY = re.compile(
     r"incorrect api key|invalid (?:x-)?api[- _]?key|api[_ ]key[_ ](?:not valid|invalid)|invalid_api_key|"
     r"authentication_error|authentication fail|missing authentication|unauthori[sz]ed|unregistered callers|"
     r"security token|expired ?token|permission_denied|permission_error|access ?denied|tos_violation|"
-    r"invalid (?:bearer |access |auth\w* )?token|no auth credentials|unrecognizedclient"
+    r"invalid (?:bearer |access |auth\w* )?token|no auth credentials|unrecognizedclient|location is not supported"
 )
 _LIMITED = re.compile(
     r"rate[_ ]?limit|too many requests|throttl|resource_?\s?exhausted|requests per min|tokens per min|tpm|rpm|"
@@ -171,11 +176,11 @@ def _by_status(said: _Said, status: int) -> ErrorClass:
         return "auth"
     if status == 404 or "not_found_error" in said.marks:
         return "not_found"
-    if status in (408, 504):
+    if status in (408, 504, 522, 524):
         return "timeout"
     if status in (498, 503, 529):
         return "overloaded"
-    if status >= 500 or status in (409, 425):
+    if status >= 500 or status in (409, 424, 425):
         return "server"
     if status >= 300 or "invalid" in said.marks or "tool_use_failed" in said.marks:
         return "invalid_request"
@@ -198,6 +203,8 @@ class _Said:
     """A status inside the body, 0 if none."""
     delays: list[str] = field(default_factory=list)
     """Waiting times that the body gives as fields, in the vendor's spelling."""
+    windows: list[int] = field(default_factory=list)
+    """Sizes of the context window that the body gives as fields."""
 
 
 _MESSAGES = ("message", "detail", "error_description", "error", "raw", "msg", "title")
@@ -253,6 +260,8 @@ def _gather(value: Any, messages: list[str], marks: list[str], said: _Said, dept
             marks.append(name)
         elif isinstance(item, str):
             _take(name, item, messages, marks, said, depth)
+        elif isinstance(item, int) and not isinstance(item, bool) and name in FIELDS:
+            said.windows.append(item)
         elif isinstance(item, int) and not isinstance(item, bool) and name in ("code", "status", "status_code"):
             marks.append(str(item))
             said.status = said.status or (item if 400 <= item < 600 else 0)

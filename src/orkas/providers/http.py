@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.messages import AssistantMessage, calls_of
-from orkas.infra.net import Answer, Http
+from orkas.infra.net import Answer, Http, Limits
 from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request, drained
 from orkas.providers.catalog import model_info
 from orkas.providers.transform import endpoint, wire_name
+from orkas.providers.unthinking import Unthinking
 from orkas.providers.vendors import Vendor
 
 __all__ = ["HttpProvider"]
+
+_SLOW = Limits(first_byte=600.0, idle=600.0)
+"""For models on hardware of the user's own."""
 
 
 class HttpProvider:
@@ -42,7 +46,8 @@ class HttpProvider:
         self._key = api_key or None
         self._key_name = key_name
         self._local = local or row.local
-        self._http = http or Http()
+        self._unthinking = Unthinking()
+        self._http = http or Http(limits=_SLOW if row.slow else None)
 
     def info(self, model: str) -> ModelInfo:
         return model_info(self.id, model)
@@ -53,11 +58,24 @@ class HttpProvider:
     @asynccontextmanager
     async def stream(self, params: CompletionParams) -> AsyncGenerator[_Reply, None]:
         self._need_key()
-        request = self.request(params)
-        async with self._http.post(request.url, request.headers, request.body) as answer:
+        async with self._post(self._unthinking.applied(params)) as answer:
+            if answer.status == 200:
+                yield self._reply(answer, params)
+                return
+            refusal = await self._refusal(answer)
+        if not self._unthinking.learn(refusal, params, model=f"{self.id}/{params.model}", api=self.api):
+            raise refusal
+        async with self._post(self._unthinking.applied(params)) as answer:  # a remedy of this floor, never tried twice
             if answer.status != 200:
                 raise await self._refusal(answer)
-            yield _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"), _renamed(params))
+            yield self._reply(answer, params)
+
+    def _post(self, params: CompletionParams) -> AbstractAsyncContextManager[Answer]:
+        request = self.request(params)
+        return self._http.post(request.url, request.headers, request.body, patience=params.patience)
+
+    def _reply(self, answer: Answer, params: CompletionParams) -> _Reply:
+        return _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"), _renamed(params))
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
         return await drained(self.stream(params))
@@ -135,6 +153,7 @@ class _Reply:
     async def __anext__(self) -> list[Part]:
         while not self._ended:
             parts = self._reader.feed(await self._next_bytes())
+            self._answer.brisk = self._reader.brisk
             if self._reader.done and not self._ended:
                 self._ended = True
                 await self._answer.drain()

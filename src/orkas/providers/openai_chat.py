@@ -61,6 +61,7 @@ class ChatReader:
 
     def __init__(self, model: str) -> None:
         self.done = False
+        self.brisk = False
         self._model = model
         self._vendor = model.partition("/")[0]
         self._body = Body()
@@ -91,6 +92,8 @@ class ChatReader:
             payloads.pop()
         if payloads:
             self._read(payloads, parts, last=not data)
+        if parts:
+            self.brisk = True
         self.done = self.done or ended
         if not data and self._body.whole is not None:
             self._read_whole(self._body.whole, parts)
@@ -222,6 +225,7 @@ class ChatReader:
                 last[key] = value
 
     def _call(self, delta: Delta) -> None:
+        self.brisk = True
         for call in delta.tool_calls or ():
             function = call.function or Function()
             extra = {"extra_content": call.extra_content} if call.extra_content else None

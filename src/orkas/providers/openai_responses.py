@@ -107,6 +107,7 @@ class ResponsesReader:
 
     def __init__(self, model: str) -> None:
         self.done = False
+        self.brisk = False
         self._model = model
         self._vendor = model.partition("/")[0]
         self._body = Body()
@@ -196,6 +197,7 @@ class ResponsesReader:
         self._items.append(item)
         self._at[item.index] = item
         self._place = None
+        self.brisk = False  # what it is of may take its time: thought, a tool of the vendor's
         return item
 
     def _spoken(self, event: Event, parts: list[Part]) -> None:
@@ -211,10 +213,11 @@ class ResponsesReader:
         text = (event.refusal if kind == "refusal" else event.text) if whole else event.delta
         if whole:
             self._complete(kind, words, text or "", parts)
-        else:
-            self._add(kind, words, text or "", parts)
-            if kind == "output_text":
-                self._place, self._words = (event.output_index, event.content_index), words
+            return
+        self._add(kind, words, text or "", parts)
+        self.brisk = owner == "message"
+        if kind == "output_text":
+            self._place, self._words = (event.output_index, event.content_index), words
 
     def _given(self, event: Event) -> None:
         """A piece of what a call or a tool of the vendor's own is given, or all of it."""
@@ -223,6 +226,7 @@ class ResponsesReader:
             return
         if event.delta is not None:
             item.pieces.append(event.delta)
+            self.brisk = item.kind in _CALLS
         elif event.type.endswith(".done") and (text := event.arguments if event.input is None else event.input):
             item.pieces = [text]
             item.closed = item.kind in _CALLS

@@ -36,7 +36,12 @@ _SHORT: dict[str, tuple[str, dict[str, str]]] = {
         {"pattern": "word to search"},
     ),
     "shell": ("Run a shell command such as wc or date and return its output", {"command": "the command"}),
+    "read_result": (
+        "Read on in a long tool result",
+        {"file": "file name in the preview", "start": "first line", "search": "word to search"},
+    ),
 }
+"""In the order in which they are dropped, the last first."""
 
 
 def select_tools(tools: Sequence[ToolDef]) -> list[ToolDef]:

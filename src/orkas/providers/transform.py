@@ -93,7 +93,7 @@ class Ids:
         return out
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 def wire_name(name: str) -> str:
@@ -107,7 +107,9 @@ def wire_name(name: str) -> str:
     if not name:
         return "unknown"
     mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:55].strip("_-") or "tool"
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:50].strip("_-") or "tool"
+    if not stem[0].isalpha():
+        stem = f"tool_{stem}"
     return f"{stem}_{mark}"
 
 
@@ -131,6 +133,8 @@ def assistant_blocks(message: AssistantMessage, *, model: str, api: str) -> list
         elif type(block) is Text:
             if block.text.strip():
                 front.append(block)
+        elif type(block) is Image:
+            front.append(Text(text=image_note(block, "you made it, and it is not shown again")))
         elif type(block) in (Thinking, Opaque) and same:
             front.append(block)
     return front + calls
@@ -198,19 +202,16 @@ def cache_key(session_id: str) -> str:
 
 
 def key_headers(api_key: str | None, header: str = "") -> dict[str, str]:
-    """The key in a header of its own, or as a bearer token where the row names none."""
+    """The key in a header of its own, or as a bearer token where the row names none or that one."""
     if not api_key:
         return {}
-    return {header: api_key} if header else {"authorization": f"Bearer {api_key}"}
+    return {"authorization": f"Bearer {api_key}"} if header in ("", "authorization") else {header: api_key}
 
 
-_ENDPOINTS = ("/chat/completions", "/messages", "/responses")
+_ENDPOINT = re.compile(r"/(?:chat/completions|messages|responses|(?:publishers/[^/]+/)?models/[^/]+:[a-zA-Z]+)$")
 
 
 def endpoint(base_url: str, path: str) -> str:
     """The address of ``path`` below a base URL, which may name an endpoint already and may carry a query."""
     base, mark, query = base_url.partition("?")
-    base = base.rstrip("/")
-    for end in _ENDPOINTS:
-        base = base.removesuffix(end)
-    return base + path + mark + query
+    return _ENDPOINT.sub("", base.rstrip("/")) + path + mark + query

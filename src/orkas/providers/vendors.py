@@ -39,12 +39,14 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Header that does."""
     cache_control: bool = True
     """Understands ``cache_control`` (Anthropic dialect)."""
+    model_path: str = ""
+    """The model is named in the path, at ``{model}``, and not in the body; empty: what the dialect does."""
 
 
 class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One row. ``base_url`` empty: the user must give one."""
+    """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``."""
 
-    dialect: Literal["openai_responses", "openai_chat", "anthropic"]
+    dialect: Literal["openai_responses", "openai_chat", "anthropic", "google"]
     base_url: str = ""
     path: str = ""
     """Path of the API below a bare host, where there is no ``base_url`` that tells; empty: ``/v1``."""
@@ -54,6 +56,8 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Environment variables that hold the endpoint besides ``<ROW>_BASE_URL``."""
     local: bool = False
     """Runs on the user's machine or network: needs no key."""
+    slow: bool = False
+    """Runs on hardware that may fall silent for minutes, and writes a call before it sends any of it."""
     key_header: str = ""
     """Header that carries the key; empty: the dialect's own."""
     models: str = "/models"

@@ -13,11 +13,12 @@ __all__ = ["retry_after"]
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?", re.ASCII)
 _SPOKEN = re.compile(
-    r"(?:try again|retry)(?: your request)? (?:in|after) (\d[\d.]*(?:h|ms|m|s|)(?:\d[\d.]*(?:ms|m|s))*)\s*"
-    r"(milliseconds?|seconds?|minutes?|hours?)?",
+    r"(?:try(?:ing)? again|retry(?:ing)?|wait|available|resets?)(?: again| your request| at least)*"
+    r"(?P<when> in| after| for|)(?: about| approximately|) (?P<number>\d[\d.]*(?:h|ms|m|s|)(?:\d[\d.]*(?:ms|m|s))*)\s*"
+    r"(?P<unit>milliseconds?|seconds?|secs?\b|minutes?|mins?\b|hours?|days?)?",
     re.ASCII,
 )
-_UNITS = {"milli": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0}
+_UNITS = {"milli": 0.001, "sec": 1.0, "min": 60.0, "hour": 3600.0, "day": 86400.0}
 
 
 def retry_after(
@@ -71,7 +72,9 @@ def _duration(text: str) -> float | None:
 
 
 def _spoken(found: re.Match[str]) -> float | None:
-    number, unit = found.group(1).rstrip("."), found.group(2) or ""
+    number, unit = found["number"].rstrip("."), found["unit"] or ""
+    if not unit and not found["when"] and number.isdecimal():
+        return None  # "retry 3 times"
     value = _duration(number)
     scale = next((s for name, s in _UNITS.items() if unit.startswith(name)), 1.0)
     return None if value is None else value * scale

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import socket
 import struct
 import threading
@@ -27,25 +28,31 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 from orkas.infra.messages import AssistantMessage
 from orkas.testing import http1
-from orkas.testing.rendering import Piece, Say
+from orkas.testing.given import given_out
 from orkas.testing.replay import RESET, Asked, Recording, Reply, Response, as_reply
 from orkas.testing.rules import (
     Rejection,
     check_anthropic,
+    check_google,
     check_http,
     check_openai_chat,
     check_openai_responses,
     parse_body,
 )  # fmt: skip
-from orkas.testing.rules.base import Api, model_missing, objects
+from orkas.testing.rules.base import Api, model_missing
+from orkas.testing.say import Piece, Say
 
 __all__ = ["FakeVendor", "Scripted", "VendorRequest"]
 
-_ENDPOINTS: dict[str, Api] = {"/chat/completions": "openai", "/responses": "responses", "/messages": "anthropic"}
-_SECRETS = ("authorization", "x-api-key", "api-key")
+_ENDPOINTS: dict[str, Api] = {
+    "/chat/completions": "openai", "/responses": "responses", "/messages": "anthropic",
+    ":streamGenerateContent": "google", ":generateContent": "google", ":streamRawPredict": "anthropic",
+}  # fmt: skip
+_SECRETS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
 @dataclass(slots=True)
@@ -72,7 +79,8 @@ Scripted: TypeAlias = str | AssistantMessage | Say | Reply | Sequence[Piece] | C
 
 
 class FakeVendor:
-    """A server of its own thread that speaks OpenAI Responses, Chat Completions and Anthropic Messages.
+    """A server of its own thread that speaks OpenAI Responses, Chat Completions, Anthropic Messages and Gemini
+    generateContent.
 
     The n-th request that is well-formed gets the n-th reply; one that the real vendor would refuse is refused in its
     words and takes no reply. Any path that ends like the vendor's is served, so the base URL of every vendor's row
@@ -93,8 +101,8 @@ class FakeVendor:
         self.requests: list[VendorRequest] = []
         """Every request, in order of arrival."""
         self.signatures: dict[str, str] = {}
-        """Thinking that was given out, by its signature (redacted: by its data; Responses: by its sealed content). Add
-        what older sessions hold."""
+        """Thinking that was given out, by its signature (redacted: by its data; Responses: by its sealed content; of
+        Google's signatures only they themselves count). Add what older sessions hold."""
         self.bonds: dict[str, str] = {}
         """Ids of items that were given out behind a reasoning item, with that one's id (Responses)."""
         self.strict = strict
@@ -223,12 +231,11 @@ class FakeVendor:
 
     def _answer(self, request: VendorRequest) -> Response:
         path = request.path.partition("?")[0].rstrip("/")
-        if request.method == "GET" and path.endswith("/models"):
+        if request.method == "GET" and path.endswith(("/models", "/cachedContents")):
             return self._model_list(request)
         api = next((api for end, api in _ENDPOINTS.items() if path.endswith(end)), None)
         if api is None or request.method != "POST" or "/v1/v1/" in path:
-            where: Api = "anthropic" if "anthropic-version" in request.headers else "openai"
-            return _refusal(Rejection(f"Invalid URL ({request.method} {request.path})", 404), where)
+            return _refusal(Rejection(f"Invalid URL ({request.method} {request.path})", 404), _api_of(request))
         if (refused := self._check(api, request)) is not None:
             return _refusal(refused, api)
         return self._next_reply(api, request)
@@ -241,22 +248,27 @@ class FakeVendor:
             return body
         if not isinstance(body, dict):
             return Rejection("The request body must be a JSON object.")
-        if self.models is not None and body.get("model") not in self.models:
-            return model_missing(api, body.get("model"))
+        model = _model_of(request) or body.get("model")
+        if self.models is not None and model not in self.models:
+            return model_missing(api, model)
         if not self.strict:
             return None
         if api == "openai":
             return check_openai_chat(body)
         if api == "responses":
             return check_openai_responses(body, seals=self.signatures, bonds=self.bonds)
-        return check_anthropic(body, signatures=self.signatures)
+        if api == "google":
+            return check_google(body, model=str(model), signatures=self.signatures)
+        return check_anthropic(_named(body, request), signatures=self.signatures)
 
     def _next_reply(self, api: Api, request: VendorRequest) -> Response:
         if not self._replies:
             return _refusal(Rejection("the fake vendor's script has no reply left", 400), api)
-        body = request.body or {}
+        body = _named(request.body or {}, request)
         reply = _reply_of(self._replies.popleft(), request)
-        response = reply.respond(Asked(api, bool(body.get("stream")), body))
+        stream = ":streamGenerateContent" in request.path if api == "google" else bool(body.get("stream"))
+        as_list = api == "google" and stream and "alt=sse" not in request.path
+        response = reply.respond(Asked(api, stream, body, as_list))
         steps = list(response.steps)
         if response.status == 200:
             self._remember(api, b"".join(s for s in steps if isinstance(s, bytes)))
@@ -265,28 +277,45 @@ class FakeVendor:
 
     def _remember(self, api: Api, body: bytes) -> None:
         """Keep what must come back as it was given out."""
-        if api == "anthropic":
-            self.signatures |= _signatures_in(body)
-        elif api == "responses":
-            reasoning = ""
-            for item in _items_in(body):
-                if item.get("type") == "reasoning":
-                    reasoning = str(item.get("id"))
-                    self.signatures[str(item.get("encrypted_content"))] = reasoning
-                elif reasoning:
-                    self.bonds[str(item.get("id"))] = reasoning
+        seals, bonds = given_out(api, body)
+        self.signatures |= seals
+        self.bonds |= bonds
 
     def _model_list(self, request: VendorRequest) -> Response:
-        api: Api = "anthropic" if "anthropic-version" in request.headers else "openai"
+        cached = request.path.partition("?")[0].endswith("/cachedContents")
+        api = "google" if cached else _api_of(request)
         if (refused := check_http(api, request.headers, 0, self.keys)) is not None:
             return _refusal(refused, api)
         names = sorted(self.models or ["fake-model"])
+        if api == "google":
+            rows = [{"name": f"models/{n}", "supportedGenerationMethods": ["generateContent"]} for n in names]
+            return _json(200, {} if cached else {"models": rows})
         if api == "anthropic":
             dated = {"type": "model", "created_at": "2025-01-01T00:00:00Z"}
             rows = [{"id": name, "display_name": name, **dated} for name in names]
             return _json(200, {"data": rows, "has_more": False, "first_id": names[0], "last_id": names[-1]})
         owned = {"object": "model", "created": 1760000000, "owned_by": "fake"}
         return _json(200, {"object": "list", "data": [{"id": name, **owned} for name in names]})
+
+
+def _api_of(request: VendorRequest) -> Api:
+    """Whose client this is, by its headers."""
+    if "x-goog-api-key" in request.headers:
+        return "google"
+    return "anthropic" if "anthropic-version" in request.headers else "openai"
+
+
+def _model_of(request: VendorRequest) -> str:
+    """The model in a path like ``/v1beta/models/gemini-3-pro:generateContent``; empty for other paths."""
+    found = re.search(r"/models/([^/?]+):(?:stream)?(?:generateContent|GenerateContent|RawPredict)", request.path)
+    return unquote(found[1]) if found else ""
+
+
+def _named(body: dict[str, Any], request: VendorRequest) -> dict[str, Any]:
+    """The body with the model in it. Claude on Vertex names it in the path and a version in its place."""
+    if not (model := _model_of(request)) or "anthropic_version" not in body:
+        return {**body, "model": model} if model else body
+    return {"model": model, **{k: v for k, v in body.items() if k != "anthropic_version"}}
 
 
 def _reply_of(scripted: Scripted, request: VendorRequest) -> Reply:
@@ -351,37 +380,3 @@ def _reset(writer: asyncio.StreamWriter) -> None:
     sock = writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() now sends RST
     writer.transport.abort()
-
-
-def _items_in(body: bytes) -> list[dict[str, Any]]:
-    """The items that a Responses answer gives out, streamed or whole."""
-    if body.lstrip().startswith(b"{"):
-        return objects((_object(body) or {}).get("output"))
-    lines = (line.removeprefix(b"data:") for line in body.splitlines() if line.startswith(b"data:"))
-    events = (_object(line) or {} for line in lines)
-    return objects([e.get("item") for e in events if e.get("type") == "response.output_item.done"])
-
-
-def _signatures_in(body: bytes) -> dict[str, str]:
-    """The thinking that a Messages answer gives out, streamed or whole, by signature."""
-    if body.lstrip().startswith(b"{"):
-        return dict(filter(None, map(_signed, (_object(body) or {}).get("content", []))))
-    blocks: dict[int, dict[str, Any]] = {}
-    for line in body.splitlines():
-        event = _object(line.removeprefix(b"data:")) if line.startswith(b"data:") else None
-        if event is None:
-            continue
-        if event.get("type") == "content_block_start":
-            blocks[event["index"]] = event["content_block"]
-        elif event.get("type") == "content_block_delta" and (block := blocks.get(event["index"])):
-            for name in ("thinking", "signature"):
-                block[name] = block.get(name, "") + event["delta"].get(name, "")
-    return dict(filter(None, map(_signed, blocks.values())))
-
-
-def _signed(block: dict[str, Any]) -> tuple[str, str] | None:
-    if block.get("type") == "redacted_thinking":
-        return block["data"], ""
-    if block.get("type") == "thinking" and block.get("signature"):
-        return block["signature"], block["thinking"]
-    return None

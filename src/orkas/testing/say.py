@@ -27,6 +27,10 @@ _STOPS = {
         "overflow": "max_output_tokens",
     },
     "openai": {"stop": "stop", "tool_use": "tool_calls", "length": "length", "content_filter": "content_filter"},
+    "google": {
+        "stop": "STOP", "tool_use": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY", "refusal": "SAFETY",
+        "error": "OTHER",
+    },
 }  # fmt: skip
 
 

@@ -15,7 +15,8 @@ def builtins() -> list[Tool]:
     from orkas.tools.read import ReadFile
     from orkas.tools.search import SearchFiles
     from orkas.tools.shell import Shell
+    from orkas.tools.stored import ReadResult
     from orkas.tools.write import WriteFile
 
     seen = Seen()
-    return [ReadFile(seen), WriteFile(seen), EditFile(seen), ListFiles(), SearchFiles(), Shell()]
+    return [ReadFile(seen), WriteFile(seen), EditFile(seen), ListFiles(), SearchFiles(), Shell(), ReadResult()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +16,14 @@ from orkas.infra import process
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import new_id
 from orkas.infra.output import Output, readable
+from orkas.infra.threads import in_thread
 
 __all__ = ["Shell"]
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 600
+GRACE_S = 30
+"""Seconds beyond its time limit in which a command is ended and its output collected."""
 
 
 class ShellInput(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,6 +48,10 @@ class Shell:
     )
     parameters = schema_of(ShellInput)
 
+    def limit_s(self, arguments: Mapping[str, Any]) -> float:
+        """The time limit of the command and some more: it is ended by us, in order, before anybody gives it up."""
+        return _time_limit(check_arguments(dict(arguments), ShellInput).timeout_s) + GRACE_S
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ShellInput)
         limit = _time_limit(given.timeout_s)
@@ -56,6 +64,8 @@ class Shell:
         ended = await process.run(
             start, output=output, timeout_s=limit, abort=context.abort, alive_sign=context.progress
         )
+        if output.file is not None and not ended.stopped:
+            await in_thread(output.settle, "shell")
         text = "\n".join([_shown(output), *notes, *_ending(ended, limit)])
         return ToolResult(
             text,
@@ -96,14 +106,14 @@ def _shown(output: Output) -> str:
 
 
 def _where(output: Output) -> str:
-    if output.complete:
-        return f"the whole output is in {output.file}, see it with read_file or search_files"
+    if output.complete and output.file is not None:
+        return f"the whole output is kept: read on with read_result, file {output.file.name}"
     if output.file is None:
         return f"they are lost, the whole output could not be kept ({output.trouble}); run again with less output"
     why = f" ({output.trouble})" if output.trouble else ""
     lost = output.total - len(output.tail()) - output.kept
     rest = f"{lost:,} bytes after them are lost{why}" if lost > 0 else f"the rest is shown below{why}"
-    return f"the first {output.kept:,} bytes are in {output.file}, incomplete; {rest}"
+    return f"the first {output.kept:,} bytes are in {output.file.name}, incomplete (see read_result); {rest}"
 
 
 def _ending(ended: process.Ended, limit: float) -> list[str]:

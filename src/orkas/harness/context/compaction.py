@@ -1,36 +1,308 @@
-"""Before the window overflows, older messages make room: a summary stands for them, and the archive keeps them."""
+"""Before the window overflows, older messages make room: a summary stands for them, and the archive keeps them.
+
+Promises: a compaction that told of itself has made the next request fit; nothing is replaced by a summary that is none;
+the same messages are never summarised twice in vain; and whatever the model does, the run goes on, if need be with
+notes that no model wrote.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
+import hashlib
+import math
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, TypeAlias
 
-from orkas.infra.events import Event
+import msgspec
+
+from orkas.harness import pairing
+from orkas.harness.context import facts, fold, plan, summary
+from orkas.harness.context.budget import Load
+from orkas.harness.context.facts import Fact
+from orkas.harness.context.plan import Plan, Scales
+from orkas.harness.context.policy import Budgets, least_saving, policy
+from orkas.infra.errors import ProviderError, UsageError
+from orkas.infra.events import Compaction, Event, Notice
+from orkas.infra.messages import Message, UserMessage, encode
+from orkas.infra.threads import in_thread
 
 if TYPE_CHECKING:
+    from orkas.harness.context.summariser import Summariser
+    from orkas.harness.sessions.session import Session
     from orkas.harness.turn import Turn
+
+Budgeting: TypeAlias = Callable[[int, float], Budgets]
 
 __all__ = ["Compactor"]
 
+_PATIENCE = 3
+"""Failures in a row after which no summary is asked for until the user speaks again."""
+_LADDER = (1.0, 0.5, 0.25, 0.1, 0.0)
+"""Shares of the budgets that are tried one after another when no model helps."""
+_LEAST_ROOM = 200
+"""Tokens for messages below which there is no conversation to be had: a summary alone needs most of them."""
+_SURELY = 0.5
+"""Share of a request that was refused as too long to which the next one is cut."""
+
 
 class Compactor:
-    """One for each session. Remembers what was tried in vain, so that nothing is tried twice."""
+    """One for each session. Remembers what was tried in vain, so that nothing is tried twice.
+
+    ``name``: the policy that says when and how much.
+    """
+
+    def __init__(self, name: str = "threshold") -> None:
+        self._policy = policy(name)
+        self._forget(None)
+
+    def _forget(self, session: Session | None) -> None:
+        self._session = session
+        self._failures = 0
+        self._opened: str | None = None  # the user's last words when the breaker opened
+        self._tried: set[str] = set()
+        self._rest = 0  # what the messages must weigh before another attempt
 
     def due(self, turn: Turn) -> bool:
         """Whether the next request must be preceded by a compaction."""
-        return False
+        if self._session is not turn.setup.session:
+            self._forget(turn.setup.session)
+        load = _load(turn)
+        if load.usable < _LEAST_ROOM or load.messages > load.usable:
+            return True
+        return load.over(turn.setup.meter.compact_at) and load.messages >= self._rest
 
-    async def run(self, turn: Turn, *, keep: str = "", overflowed: bool = False) -> AsyncGenerator[Event, None]:
+    async def run(
+        self, turn: Turn, *, keep: str = "", overflowed: bool = False, forced: bool = False
+    ) -> AsyncGenerator[Event, None]:
         """Make room. ``keep``: what the user wants the summary to keep. ``overflowed``: the vendor refused the request.
+        ``forced``: the user asks for it, however little there is.
 
-        Tells ``retry`` and ``compaction``; nothing is told when nothing was replaced.
+        Tells ``retry`` and ``compaction``, and a notice where a summary could not be had. ``compaction`` is not told
+        when nothing was replaced.
 
         Raises:
             ProviderError: class ``context_overflow``: there is no way to make the next request fit. Says which part
-                is too large.
+                is too large. If ``forced`` also where there was no summary.
+            UsageError: ``forced``, and there is nothing to summarise.
             Aborted: Stop was pressed; nothing was replaced.
             StorageError: the new history could not be saved; the old one stands.
         """
-        nothing: tuple[Event, ...] = ()
-        for event in nothing:
-            yield event
+        if self._session is not turn.setup.session:
+            self._forget(turn.setup.session)
+        job = _Job(turn, self._policy.budgets, overflowed=overflowed, forced=forced)
+        job.split()
+        if job.plan.pointless:
+            self._nothing(job)
+            return
+        prose = ""
+        if job.plan.older and self._may_ask(job, keep):
+            summariser = job.summariser(keep)
+            async with aclosing(summariser.events(job.load, whole=not overflowed)) as events:
+                async for event in events:
+                    yield event
+            prose, reason = summariser.prose, summariser.reason
+            if summariser.refused:
+                prose = job.tightened(summariser.refused, prose)
+            if prose and not await job.summarised(prose):
+                prose, reason = "", "the summary does not make enough room"
+            self._told(job, keep, prose, final=summariser.final)
+            if not prose:
+                if forced:
+                    raise ProviderError(
+                        f"the conversation could not be summarised: {reason}",
+                        class_=summariser.class_,
+                        hint="nothing was changed",
+                    )
+                yield Notice(turn.next_seq(), "warning", f"The conversation could not be summarised: {reason}.")
+        if prose or await self._folded(job):
+            yield await self._replace(job, "summary" if prose else "fold")
+        elif job.must:
+            raise _too_large(job)
+        else:
+            self._rest = job.before + least_saving(job.budgets.trigger)
+
+    def _nothing(self, job: _Job) -> None:
+        """There is nothing that could be replaced."""
+        if job.forced:
+            raise UsageError("there is nothing to summarise yet", hint="go on with the conversation first")
+        if job.must:
+            raise _too_large(job)
+        self._rest = job.before + least_saving(job.budgets.trigger)
+
+    def _may_ask(self, job: _Job, keep: str) -> bool:
+        if job.forced:
+            return True
+        if self._opened is not None and self._opened == job.spoken:
+            return False
+        return job.fingerprint(keep) not in self._tried
+
+    def _told(self, job: _Job, keep: str, prose: str, *, final: bool) -> None:
+        """Remember how asking went."""
+        if prose:
+            self._failures, self._opened = 0, None
+            self._tried.clear()
+            return
+        self._tried.add(job.fingerprint(keep))
+        self._failures += 1
+        if final or self._failures >= _PATIENCE or self._opened is not None:
+            self._opened = job.spoken
+
+    async def _folded(self, job: _Job) -> bool:
+        """Whether the history could be folded without a model; only where it has to be."""
+        if job.forced or not (job.must or self._opened is not None or not job.plan.older):
+            return False
+        with job.turn.setup.context.abort.guard():
+            return await in_thread(job.fold)
+
+    async def _replace(self, job: _Job, method: str) -> Event:
+        setup = job.turn.setup
+        await setup.session.compact(job.history, job.history[0].id)
+        setup.meter.forget()
+        setup.recorder.compacted()
+        load = _load(job.turn)
+        self._rest = load.messages + least_saving(job.budgets.trigger) if load.messages > job.budgets.trigger else 0
+        return Compaction(job.turn.next_seq(), job.before, job.after, "summary" if method == "summary" else "fold")
+
+
+class _Job:
+    """One compaction: what is weighed, split and put together."""
+
+    def __init__(self, turn: Turn, budgets: Budgeting, *, overflowed: bool, forced: bool) -> None:
+        setup = turn.setup
+        self.turn = turn
+        self.forced = forced
+        self.load = load = _load(turn)
+        if load.usable < _LEAST_ROOM:
+            raise ProviderError(load.misfit() or _cramped(load), class_="context_overflow")
+        self.messages = pairing.repair(setup.session.messages).messages
+        self.must = overflowed or load.messages > load.usable
+        self.budgets = budgets(load.usable, setup.meter.compact_at)
+        estimate = setup.meter.size(self.messages)
+        self._scale = min(4.0, max(0.25, load.messages / estimate)) if estimate else 1.0
+        self.before = self._weigh(self.messages)
+        self.limit = int(load.usable * 0.9)
+        if overflowed:
+            self.limit = min(self.budgets.trigger, int(self.before * _SURELY))
+            self.budgets = self.budgets.harder(self.limit)
+        self.scales = Scales(self._weigh, self._text, self._keep)
+        self.earlier, self.known = summary.read(self.messages)
+        self.history: list[Message] = []
+        self.after = 0
+        self.plan: Plan
+
+    @property
+    def spoken(self) -> str:
+        """What tells one turn of the user from the next."""
+        last = next((m for m in reversed(self.messages) if pairing.speaks(m)), None)
+        return "" if last is None else last.id or hashlib.sha256(encode(last)).hexdigest()
+
+    def split(self) -> None:
+        budgets = self.budgets
+        if self.forced and self.before <= budgets.trigger:
+            budgets = budgets.harder(self.before // 2)
+            budgets = msgspec.structs.replace(budgets, request=self.budgets.request, summary=self.budgets.summary)
+        self.plan = plan.make(self.messages, budgets, self.limit, self.scales)
+
+    def tightened(self, refused: int, prose: str) -> str:
+        """A request of ``refused`` tokens was too long: nothing larger is tried. Returns the prose with notes on what
+        now has to go, too."""
+        self.limit = min(self.limit, int(refused * _SURELY))
+        self.budgets = self.budgets.harder(self.limit)
+        covered = {id(m) for m in self.plan.older}
+        self.plan = plan.make(self.messages, self.budgets, self.limit, self.scales)
+        more = [m for m in self.plan.older if id(m) not in covered]
+        if not prose or not more:
+            return prose
+        room = max(0, self.budgets.summary - self._text(prose))
+        return f"{prose}\n\n{fold.fold('', more, tokens=room, size=self._text)}"
+
+    def fingerprint(self, keep: str) -> str:
+        """The same for the same messages to be replaced, by the same model with the same wishes."""
+        older = self.plan.older
+        ends = encode([self.turn.setup.full_model, keep, len(older), older[:1], older[-1:]]) if older else b""
+        return hashlib.sha256(ends + encode([m.id for m in older])).hexdigest()
+
+    def summariser(self, keep: str) -> Summariser:
+        from orkas.harness.context.summariser import Summariser
+
+        return Summariser(self.turn, self.plan.older, tokens=self.budgets.summary, keep=keep)
+
+    async def summarised(self, prose: str) -> bool:
+        """Put the new history together; whether it is worth it and fits."""
+        with self.turn.setup.context.abort.guard():
+            ledger = await in_thread(self._ledger, self.plan, self.budgets)
+        for share in (1.0, 0.5, 0.0):
+            self._compose(prose, ledger[: math.ceil(len(ledger) * share)], self.plan)
+            if self._pays() and self.after <= self._goal(self.plan):
+                return True
+        return False
+
+    def fold(self) -> bool:
+        """The same without a model: as much as fits, and less and less until it does."""
+        for share in _LADDER:
+            budgets = self.budgets.harder(int(self.budgets.trigger * share))
+            split = plan.make(self.messages, budgets, self.limit, self.scales)
+            if split.pointless:
+                return False
+            self._compose(self._notes(split, budgets), self._ledger(split, budgets), split)
+            fits = self.after <= (self._goal(split) if share else self.limit)
+            if fits and self.after < self.before and (self.must or self._pays()):
+                self.plan = split
+                return True
+        return False
+
+    def _notes(self, split: Plan, budgets: Budgets) -> str:
+        if not split.older:
+            return self.earlier or "Nothing is left out here but parts of long messages, which say so themselves."
+        return fold.fold(self.earlier, split.older, tokens=budgets.summary, size=self._text)
+
+    def _ledger(self, split: Plan, budgets: Budgets) -> list[Fact]:
+        room = budgets.ledger
+        if self.before <= self.budgets.trigger:
+            room = min(room, self._weigh(split.older) // 4)
+        return facts.collect(self.known, split.older, tokens=room, size=self._text)
+
+    def _compose(self, prose: str, ledger: Sequence[Fact], split: Plan) -> None:
+        first: UserMessage = summary.framed(prose, ledger)
+        self.history = [first, *split.staying]
+        self.after = self._weigh(self.history)
+
+    def _pays(self) -> bool:
+        return self.before - self.after >= least_saving(self.before)
+
+    def _goal(self, split: Plan) -> int:
+        """What the new history may weigh: the trigger, unless the user's own words alone leave no room for it."""
+        words = self._weigh([m for m in split.staying if pairing.speaks(m)])
+        return self.limit if words > self.budgets.request else self.budgets.trigger
+
+    def _weigh(self, messages: Sequence[Message]) -> int:
+        return math.ceil(self.turn.setup.meter.size(messages) * self._scale)
+
+    def _text(self, text: str) -> int:
+        return math.ceil(self.turn.setup.meter.text(text) * self._scale)
+
+    def _keep(self, text: str, name: str) -> str | None:
+        return self.turn.setup.session.keep(text, name=name)
+
+
+def _load(turn: Turn) -> Load:
+    setup = turn.setup
+    return setup.meter.load(turn.params(), setup.provider.info(setup.model))
+
+
+def _cramped(load: Load) -> str:
+    return (
+        f"the system prompt and the tools take about {load.fixed:,} tokens of the model's window of {load.window:,} "
+        f"and leave {load.usable:,} for the conversation; use fewer tools, a shorter system prompt, or a model with a "
+        "larger window"
+    )
+
+
+def _too_large(job: _Job) -> ProviderError:
+    load = job.load
+    part = plan.too_large(job.messages, job.scales) if job.messages else "the request"
+    return ProviderError(
+        f"the conversation does not fit the model's window of {load.window:,} tokens: {part}",
+        class_="context_overflow",
+        hint="put long material into a file and name the file, or take a model with a larger window",
+    )

@@ -76,6 +76,18 @@ class Attachments:
             return Text(text=clip(well_formed(text), f"the rest could not be saved: {error}"))
         return block
 
+    def keep(self, text: str, name: str) -> str | None:
+        """The name of a file with this text, saved at once; None when there is nowhere to save it."""
+        if self.folder is None:
+            return None
+        file = self._wait(well_formed(text).encode(), name)
+        try:
+            self.flush()
+        except StorageError:
+            self._waiting.pop(file, None)
+            return None
+        return file
+
     def shorten(self, text: str, name: str, *, cap: int = SPILL_CAP) -> Text:
         """The text as a block; above ``cap`` characters a preview, the whole waiting for ``flush``."""
         text = well_formed(text)
@@ -84,10 +96,8 @@ class Attachments:
         if self.folder is None:
             return Text(text=clip(text, _LOST))
         data = text.encode()
-        stem = re.sub(r"[^A-Za-z0-9_-]", "_", name).lstrip("_-")[:40] or "result"
-        file = f"{stem}-{hashlib.sha256(data).hexdigest()[:32]}.txt"
-        self._waiting[file] = data
-        where = f"the whole ({len(data):,} bytes) is kept as {file} among the files of this session"
+        file = self._wait(data, name)
+        where = f"the whole ({len(data):,} bytes) is kept: read on with read_result, file {file}"
         return Text(text=clip(text, where), file=file, bytes=len(data))
 
     def store_image(self, image: Image) -> Image:
@@ -102,6 +112,13 @@ class Attachments:
         file = f"image-{hashlib.sha256(data).hexdigest()}.{suffix}"
         self._waiting[file] = data
         return replace(image, data=None, file=file)
+
+    def _wait(self, data: bytes, name: str) -> str:
+        """Put the bytes in line for ``flush``; returns their name."""
+        stem = re.sub(r"[^A-Za-z0-9_-]", "_", name).lstrip("_-")[:40] or "result"
+        file = f"{stem}-{hashlib.sha256(data).hexdigest()[:32]}.txt"
+        self._waiting[file] = data
+        return file
 
     def _write(self, name: str, data: bytes) -> None:
         assert self.folder is not None

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from orkas.harness.pairing import is_paired, repair
+from orkas.harness.pairing import cut_points, is_paired, repair, speaks, turn_start
+from orkas.harness.sessions.archive import Compacted, mark_of, restored, summary_of
 from orkas.harness.sessions.attachments import Attachments
 from orkas.harness.sessions.draft import Draft, Round, place
+from orkas.harness.sessions.inbox import Inbox
 from orkas.harness.sessions.names import find, locate, missing, sessions_folder, valid_id
-from orkas.harness.sessions.recovery import Recovered
+from orkas.harness.sessions.recovery import Record, Recovered
 from orkas.harness.sessions.store import JsonlStore, files_of
 from orkas.infra import files
 from orkas.infra.errors import StorageError, UsageError
@@ -71,6 +73,8 @@ class Session:
     warnings: list[str]
     """What the user should know of the loading, in plain sentences."""
     loaded: Loaded
+    inbox: Inbox
+    """What the user sent and no turn has taken yet."""
 
     def __init__(self, id: str | None = None) -> None:
         self.id = new_id() if id is None else id
@@ -78,6 +82,7 @@ class Session:
         self.messages = []
         self.warnings = []
         self.loaded = Loaded()
+        self.inbox = Inbox()
         self._store: JsonlStore | None = None
         self._lock: files.Lock | None = None
         self._attachments = Attachments(None)
@@ -87,6 +92,7 @@ class Session:
         self._round: Round | None = Round()
         self._refusal = ""
         self._flush_s = 0.0
+        self._levels: list[tuple[Compacted, list[Message]]] = []  # compactions that only memory knows of
 
     @classmethod
     def open(cls, name: str, *, create: bool = True, ops: files.Ops = files.OPS) -> Session:
@@ -110,6 +116,7 @@ class Session:
             session._lock = lock
             session._attachments = Attachments(files_of(path), ops)
             session._load(path, JsonlStore(path, id=name, ops=ops), missing_ok=create)
+            session.inbox.settle()
         except BaseException:
             lock.release()
             raise
@@ -128,6 +135,7 @@ class Session:
         session._refusal = "was opened for reading only"
         session._attachments = Attachments(files_of(path))
         session._load(path, JsonlStore(path, id=session.id), missing_ok=False)
+        session.inbox.refusal = session._refusal
         return session
 
     def _load(self, path: Path, store: JsonlStore, *, missing_ok: bool) -> None:
@@ -140,7 +148,8 @@ class Session:
             found.damaged, repaired.synthesized, repaired.dropped, repaired.reordered, repaired.renamed,
             found.duplicates, found.version,
         )  # fmt: skip
-        self.warnings = _warnings(self.id, found)
+        self.inbox = store.inbox()
+        self.warnings = [*_warnings(self.id, found), *self.inbox.warnings]
         self._round = None
         if repaired.synthesized and not repaired.renamed:
             self._healed = _open_at_tail(repaired.messages, found.messages)
@@ -183,9 +192,10 @@ class Session:
                 await _in_thread(self._flush)
         return added
 
-    def rewrite(self, messages: Sequence[Message]) -> None:
+    def rewrite(self, messages: Sequence[Message], *, summary: str = "") -> None:
         """Make ``messages`` the whole history, in the file and in memory; what is left out is kept in an archive.
 
+        ``summary``: record id of the message that stands for what is left out; ``uncompact`` can then take it back.
         A file of a newer version is left as it is: then only memory changes, and ``warnings`` says so.
 
         Raises:
@@ -197,10 +207,61 @@ class Session:
         messages = list(messages)
         self._check_open()
         with self._writing:
-            if self._store is not None:
-                self._rewrite_file(self._store, messages)
+            filed = self._store is not None and self._rewrite_file(self._store, messages, summary)
+            if summary and not filed:
+                self._levels.append((mark_of(self.messages, messages, summary), list(self.messages)))
             self.messages[:] = messages
             self._round = None
+
+    async def compact(self, messages: Sequence[Message], summary: str) -> None:
+        """``rewrite`` that does not hold up the event loop."""
+        await _in_thread(lambda: self.rewrite(messages, summary=summary))
+
+    def uncompact(self) -> int:
+        """Take the newest compaction back: what it replaced stands where it stood, what came since behind it.
+
+        Returns how many messages came back. Once more takes back the compaction before it.
+
+        Raises:
+            UsageError: this history holds no summary whose messages are kept here.
+            StorageError: nothing has changed.
+        """
+        self._check_open()
+        with self._writing:
+            summary = summary_of(self.messages)
+            before = len(self.messages)
+            messages = None
+            if summary is not None and self._levels:
+                messages = self._from_memory(summary.id)
+            elif summary is not None and self._store is not None:
+                self._flush()
+                messages = self._store.uncompact(summary.id)
+            if messages is None:
+                raise UsageError(
+                    f"session {self.id!r} has no compaction to take back", hint="nothing was changed"
+                )
+            self.messages[:] = repair(messages).messages
+            self._round = None
+            return len(self.messages) - before + 1
+
+    def trim(self, keep: int) -> int:
+        """Drop the oldest messages so that about ``keep`` stay: never a part of the newest turn or of a round, and
+        never the summary of older ones. A persistent session keeps what is dropped in its archive.
+
+        Returns how many were dropped.
+
+        Raises:
+            StorageError: nothing has changed.
+        """
+        messages = self.messages
+        first = 1 if summary_of(messages) else 0
+        newest = turn_start(messages)
+        starts = [i for i in cut_points(messages[:newest]) if i > first and i < newest and speaks(messages[i])]
+        at = next((i for i in [*starts, newest] if len(messages) - i + first <= keep), newest)
+        if at <= first or len(messages) <= keep:
+            return 0
+        self.rewrite([*messages[:first], *messages[at:]])
+        return at - first
 
     def check_version(self) -> None:
         """Raise StorageError when the file is of a newer version, which ``rewrite`` leaves as it is."""
@@ -210,6 +271,10 @@ class Session:
     def records(self) -> list[dict[str, Any]]:
         """The history in the form of the session file, the header left out."""
         return [to_record(m) for m in self.messages]
+
+    def keep(self, text: str, *, name: str) -> str | None:
+        """Save a text of any length as a file of this session; returns its name, None in memory or on a full disk."""
+        return self._attachments.keep(text, name)
 
     def spill(self, text: str, *, name: str) -> Text:
         """A text of any length as a block; above ``SPILL_CAP`` characters the whole is saved and previewed.
@@ -247,6 +312,7 @@ class Session:
                 self._flush()
         finally:
             self._refusal = self._refusal or "is closed"
+            self.inbox.close(self._refusal)
             self._let_go()
 
     def __enter__(self) -> Session:
@@ -313,17 +379,28 @@ class Session:
                 self._flush_s = time.monotonic() - began
             del self._pending[: len(batch)]
 
-    def _rewrite_file(self, store: JsonlStore, messages: list[Message]) -> None:
+    def _rewrite_file(self, store: JsonlStore, messages: list[Message], summary: str) -> bool:
+        """Whether the file has the new history too."""
+        self._flush()
         if store.found.newer:
-            self._flush()
             note = f"session {self.id!r} is of a newer release: its file keeps the whole history"
             self.warnings += [] if note in self.warnings else [note]
-            return
+            return False
         self._attachments.flush()
-        if original := store.rewrite(messages):
+        if original := store.rewrite(messages, summary=summary):
             self.warnings.append(f"the damaged file of session {self.id!r} was kept as {str(original)!r}")
-        self._pending.clear()
         self._healed = []
+        return True
+
+    def _from_memory(self, summary: str) -> list[Message] | None:
+        """The history before that compaction, by the archive that memory is."""
+        if self._levels[-1][0].summary != summary:
+            return None
+        mark, old = self._levels.pop()
+        kept = {place for place, _ in mark.kept}
+        archived = [Record(b"", m) for place, m in enumerate(old) if place not in kept]
+        records = restored(mark, archived, [Record(b"", m) for m in self.messages])
+        return [r.message for r in records if r.message is not None]
 
 
 @cache

@@ -20,10 +20,11 @@ import msgspec
 from orkas.harness.pairing import cut_points, is_clean_cut
 from orkas.harness.pairing import repair as heal
 from orkas.harness.sessions.names import locate, path_of, sessions_folder
+from orkas.harness.sessions.page import to_html
 from orkas.harness.sessions.recovery import recover
 from orkas.harness.sessions.session import Session
 from orkas.harness.sessions.store import JsonlStore, files_of
-from orkas.harness.sessions.transcript import to_html, to_markdown
+from orkas.harness.sessions.transcript import to_markdown
 from orkas.infra import files
 from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.home import home
@@ -42,13 +43,13 @@ from orkas.infra.messages import (
 
 __all__ = [
     "Hit", "Repair", "SessionInfo", "check", "delete", "export", "fork", "import_file", "last", "list_sessions",
-    "repair", "rewind", "search",
+    "owner_of", "repair", "rewind", "search",
 ]  # fmt: skip
 
 _HEAD_BYTES, _TAIL_BYTES = 32 * 1024, 16 * 1024
 _SKEW = 60.0  # seconds by which a time may lie in the future and still be believed
 _TITLE = 80
-_BESIDE = r"\.(damaged|archive|original(-\d+)?)"
+_BESIDE = re.compile(r"(.+?)\.(?:jsonl\.(?:damaged|archive|inbox|original(?:-\d+)?)|inbox)", re.DOTALL)
 
 
 class SessionInfo(msgspec.Struct):
@@ -70,9 +71,12 @@ class Hit(msgspec.Struct):
 
     session: str
     message: int
+    """Its number; 0 for an archived one, which has none any more."""
     role: str
     text: str
     """The words with some of what stands around them, on one line."""
+    archived: bool = False
+    """A compaction or a rewind took the message out of the history; it is kept in the archive beside it."""
 
 
 class Repair(msgspec.Struct):
@@ -141,7 +145,7 @@ def repair(path: str | Path) -> Repair:
         if healed.changed or found.damaged or found.duplicates:
             store.check_version()
             done.original = str(store.keep_original())
-            store.rewrite(healed.messages, archive=False)
+            store.rewrite(healed.messages, keep=False)
             done.rewritten = True
     return done
 
@@ -228,6 +232,8 @@ def delete(name: str) -> Path:
 def search(query: str) -> Iterator[Hit]:
     """All messages of all sessions that hold the words, in any case; newest session first, then in order.
 
+    What is archived comes behind what is still in the history of its session.
+
     Raises:
         UsageError: there is nothing to look for.
     """
@@ -239,14 +245,33 @@ def search(query: str) -> Iterator[Hit]:
 
 def _hits(name: str, wanted: str) -> Iterator[Hit]:
     try:
-        session = Session.read(path_of(name))
+        path = path_of(name)
+        messages = Session.read(path).messages
     except Exception:  # noqa: BLE001 - gone or unreadable, as the list tells: the others can still be searched
         return
-    for number, message in enumerate(session.messages, 1):
-        text = text_of(message)
-        if (at := text.casefold().find(wanted)) >= 0:
-            start = max(0, at - 60)
-            yield Hit(name, number, _role(message), " ".join(text[start : at + len(wanted) + 100].split()))
+    for number, message in enumerate(messages, 1):
+        if found := _around(message, wanted):
+            yield Hit(name, number, _role(message), found)
+    there = {m.id for m in messages if m.id}
+    for message in _archived(path):
+        if message.id not in there and (found := _around(message, wanted)):
+            yield Hit(name, 0, _role(message), found, archived=True)
+
+
+def _archived(path: Path) -> list[Message]:
+    """What was taken out of a history, as far as it can be read."""
+    with suppress(OSError):
+        return recover(path.with_name(path.name + ".archive").read_bytes()).messages
+    return []
+
+
+def _around(message: Message, wanted: str) -> str:
+    """Where the words stand in a message; empty: nowhere."""
+    text = text_of(message)
+    if (at := text.casefold().find(wanted)) < 0:
+        return ""
+    start = max(0, at - 60)
+    return " ".join(text[start : at + len(wanted) + 100].split())
 
 
 def _role(message: Message) -> str:
@@ -300,9 +325,15 @@ def _copy_file(source: Session, copy: Session, file: str) -> None:
     files.replace(copy.files / file, data)
 
 
+def owner_of(name: str) -> str | None:
+    """The id of the session to which a file of this name, beside its own, belongs; None: it is no such file."""
+    found = _BESIDE.fullmatch(name)
+    return found[1] if found else None
+
+
 def _belongings(path: Path) -> list[Path]:
     """What lies beside a session file and belongs to it."""
-    beside = [p for p in path.parent.iterdir() if re.fullmatch(re.escape(path.name) + _BESIDE, p.name)]
+    beside = [p for p in path.parent.iterdir() if owner_of(p.name) == _id(path)]
     return beside + ([files_of(path)] if files_of(path).exists() else [])
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import base64
 import itertools
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
 
+from orkas.harness.sessions import archive
+from orkas.harness.sessions.inbox import Inbox
 from orkas.harness.sessions.recovery import VERSION, Record, Recovered, records_of, recover
 from orkas.infra import files
 from orkas.infra.errors import SessionMissing, SessionUnreadable, StorageError
@@ -96,6 +99,10 @@ class JsonlStore:
         self._file = files.AppendFile(self.path, end=found.end, stray=len(found.torn), ops=self._ops)
         return found
 
+    def inbox(self) -> Inbox:
+        """What waits beside the file as it was loaded, without what is in it already."""
+        return Inbox(self._beside(".inbox"), (m.id for m in self._stored if m.id), ops=self._ops)
+
     def append(self, messages: Sequence[Message], lines: Sequence[bytes]) -> None:
         """Add records in one write; ``lines`` are the messages encoded, newline included. Durable when it returns.
 
@@ -112,11 +119,11 @@ class JsonlStore:
         self.found.complete = True
         self._stored.extend(messages)
 
-    def rewrite(self, messages: Sequence[Message], *, archive: bool = True) -> Path | None:
+    def rewrite(self, messages: Sequence[Message], *, keep: bool = True, summary: str = "") -> Path | None:
         """Make ``messages`` the whole history. Records we do not know stay; kept messages keep their very bytes.
 
-        What is left out goes to the archive first, if ``archive``. Of a damaged file a copy is kept; its path is
-        returned.
+        What is left out goes to the archive first, if ``keep``. ``summary``: record id of the message that stands for
+        it; ``uncompact`` can then take it back. Of a damaged file a copy is kept; its path is returned.
 
         Raises:
             StorageError: the file is as it was. Always so for a file of a newer version.
@@ -125,14 +132,43 @@ class JsonlStore:
         records = self._records()
         data = self._compose(records, messages)
         original = self.keep_original() if self.found.damaged else None
-        if archive:
-            self._archive(records, messages)
+        if keep:
+            self._archive(records, messages, summary)
+        self._replace(data, messages)
+        return original
+
+    def uncompact(self, summary: str) -> list[Message] | None:
+        """Put back what that summary stands for, byte for byte, with what was added since behind it.
+
+        Returns the new history, not yet paired; None: nothing is known of that summary.
+
+        Raises:
+            StorageError: the file is as it was. Always so for a file of a newer version.
+        """
+        self.check_version()
+        try:
+            found = archive.find(self._beside(".archive").read_bytes(), summary)
+        except FileNotFoundError:
+            found = None
+        except OSError as error:
+            raise StorageError(f"the archive cannot be read: {error.strerror}", hint="nothing was changed") from error
+        if found is None:
+            return None
+        records = self._records()
+        present = [Record(r.raw, m) for r, m in records if m is not None]
+        old = archive.restored(*found, present)
+        messages = [r.message for r in old if r.message is not None]
+        data = self._compose(records, messages, {id(r.message): r.raw for r in old})
+        self._archive(records, messages)
+        self._replace(data, messages)
+        return messages
+
+    def _replace(self, data: bytes, messages: Sequence[Message]) -> None:
         self._file.close()  # Windows does not replace an open file
         files.replace(self.path, data, ops=self._ops)
         self._file = files.AppendFile(self.path, end=len(data), ops=self._ops)
         self.found = Recovered(header=self.found.header, end=len(data))
         self._stored = list(messages)
-        return original
 
     def check_version(self) -> None:
         """Raise StorageError for a file of a newer version: it is added to, never rewritten."""
@@ -192,8 +228,16 @@ class JsonlStore:
             )
         return [(r, None if r.message is None else next(mine)) for r in records]
 
-    def _compose(self, records: Sequence[tuple[Record, Message | None]], messages: Sequence[Message]) -> bytes:
-        """The new content: other records keep their place among the messages that stay."""
+    def _compose(
+        self,
+        records: Sequence[tuple[Record, Message | None]],
+        messages: Sequence[Message],
+        raws: Mapping[int, bytes] = MappingProxyType({}),
+    ) -> bytes:
+        """The new content: other records keep their place among the messages that stay.
+
+        ``raws``: the bytes of messages that come from elsewhere, by identity.
+        """
         place = {id(m): i for i, (_, m) in enumerate(records) if m is not None}
         others = [(i, r.raw) for i, (r, m) in enumerate(records) if m is None]
         heads = [n for n, (_, raw) in enumerate(others) if loads(raw)["type"] == "session"]
@@ -202,16 +246,18 @@ class JsonlStore:
             i = place.get(id(message))
             while others and i is not None and others[0][0] < i:
                 lines.append(others.pop(0)[1])
-            lines.append(encode(message) if i is None else records[i][0].raw)
+            lines.append(records[i][0].raw if i is not None else raws.get(id(message)) or encode(message))
         return b"\n".join([*lines, *(raw for _, raw in others), b""])
 
-    def _archive(self, records: Sequence[tuple[Record, Message | None]], messages: Sequence[Message]) -> None:
+    def _archive(
+        self, records: Sequence[tuple[Record, Message | None]], messages: Sequence[Message], summary: str = ""
+    ) -> None:
         """Save what is about to leave the file."""
         staying = {id(m) for m in messages}
         leaving = [r.raw for r, m in records if m is not None and id(m) not in staying]
+        mark = archive.mark_of([m for _, m in records if m is not None], messages, summary) if summary else None
         if leaving:
-            mark = encode({"type": "archived", "ts": now(), "records": len(leaving)})
-            files.append(self._beside(".archive"), b"\n".join([mark, *leaving, b""]), ops=self._ops)
+            files.append(self._beside(".archive"), archive.block(leaving, mark), ops=self._ops)
 
 
 def _bounded(message: Message) -> Message:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ _LISTED = 10
 class Command:
     usage: str
     help: str
-    run: Callable[[Chat, str], None]
+    run: Callable[[Chat, str], Awaitable[None] | None]
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ def values(command: str) -> list[str]:
     return []
 
 
-def run_command(chat: Chat, line: str) -> None:
+async def run_command(chat: Chat, line: str) -> None:
     """Run one line that begins with a slash. What goes wrong is told and the conversation goes on."""
     name, _, rest = line.strip().partition(" ")
     command = _ALIASES.get(name) or next((c for c in COMMANDS if c.name == name), None)
@@ -61,7 +61,8 @@ def run_command(chat: Chat, line: str) -> None:
         chat.screen.say(f"There is no command {name}. {hint} (To say it to the model, begin with //.)", "warning")
         return
     try:
-        command.run(chat, rest.strip())
+        if (work := command.run(chat, rest.strip())) is not None:
+            await work
     except OrkasError as error:
         chat.screen.say(sentence(error), "error")
 
@@ -127,11 +128,35 @@ def _list(chat: Chat) -> None:
         chat.screen.say("No session is on disk yet; this one will be after your first message.")
 
 
+def _stats(chat: Chat, _: str) -> None:
+    from orkas.harness import statistics
+    from orkas.product import stats
+
+    session = chat.agent.session
+    lines = [line for line in statistics.read().lines if line.session == session.id] if session.path else []
+    if not lines:
+        where = "yet" if session.path else "of it: it lives in memory"
+        chat.screen.say(f"Nothing was counted in this conversation {where}.")
+        return
+    for line in stats.as_lines(stats.report(lines)):
+        chat.screen.say(line)
+    chat.screen.say("`orkas stats` shows all conversations.", "dim")
+
+
 def _clear(chat: Chat, _: str) -> None:
     old = chat.agent.session
     chat.open_session(sessions.fresh_id())
     if old.messages and old.path:
         chat.screen.say(f"The old one is kept; /session {old.id} goes back to it.", "dim")
+
+
+def _compact(chat: Chat, keep: str) -> Awaitable[None]:
+    return chat.tell(chat.agent.compacting(keep))
+
+
+async def _uncompact(chat: Chat, _: str) -> None:
+    count = await chat.agent.uncompact()
+    chat.screen.say(f"{count} messages are back; the summary is gone.")
 
 
 def _thinking(chat: Chat, _: str) -> None:
@@ -147,6 +172,10 @@ def _expand(chat: Chat, number: str) -> None:
     chat.screen.expand(int(number) if number else None)
 
 
+def _queue(chat: Chat, _: str) -> None:
+    chat.screen.say("No turn is running: say it without /queue.", "warning")
+
+
 def _exit(chat: Chat, _: str) -> None:
     chat.leaving = 0
 
@@ -155,9 +184,13 @@ COMMANDS = (
     Command("/help", "what can be typed here", _help),
     Command("/model [NAME]", "show the model, or take another from the next turn on", _model),
     Command("/session [list|ID]", "show this conversation, list the last ones, or go to one", _session),
+    Command("/stats", "what this conversation has used: tokens, cost, tools", _stats),
     Command("/clear", "start afresh; this conversation stays on disk", _clear),
+    Command("/compact [WHAT TO KEEP]", "replace older messages by a summary; they are kept on disk", _compact),
+    Command("/uncompact", "take the newest compaction back", _uncompact),
     Command("/thinking", "show or fold the model's reasoning", _thinking),
     Command("/expand [N]", "show the whole of a tool's result, the last one by default", _expand),
+    Command("/queue TEXT", "while a turn runs: say it when that has ended", _queue),
     Command("/exit", "leave; Ctrl-D does too", _exit),
 )
 _ALIASES = {"/quit": COMMANDS[-1], "/?": COMMANDS[0]}

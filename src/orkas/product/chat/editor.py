@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from orkas.infra.messages import well_formed
 from orkas.product.chat.history import History
+from orkas.product.chat.words import continues
 
 if TYPE_CHECKING:
     from prompt_toolkit.buffer import Buffer
@@ -38,16 +39,17 @@ _BURST = 0.01
 
 
 class Editor(Protocol):
-    async def read(self, prompt: str) -> str: ...
+    async def read(self, prompt: str, begun: str = "") -> str:
+        """One input. ``begun``: what was typed of it before the prompt was there."""
+        ...
+
+    def remember(self, text: str) -> None:
+        """An input that was typed elsewhere belongs to the history too."""
+        ...
 
     def leave(self, error: BaseException) -> None:
         """Make a running ``read`` raise ``error``; called in the loop's thread."""
         ...
-
-
-def continues(line: str) -> bool:
-    """The line ends with a backslash that is not itself escaped: the input goes on."""
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def completions(
@@ -81,7 +83,7 @@ def _files(typed: str, cwd: Path) -> list[str]:
 
 @contextlib.contextmanager
 def quiet(descriptor: int) -> Iterator[None]:
-    """Keys pressed while a turn runs are not echoed into its output and wait, unread, for the next input.
+    """Keys pressed while a turn runs are not echoed into its output; each can be read at once.
 
     Ctrl-C and Ctrl-Z keep their meaning. The terminal's settings are put back on every way out.
     """
@@ -96,6 +98,7 @@ def quiet(descriptor: int) -> Iterator[None]:
         yield
         return
     silent = [*before]
+    silent[0] &= ~termios.ICRNL  # Enter and a line feed stay two things
     silent[3] &= ~(termios.ECHO | termios.ICANON)
     try:
         termios.tcsetattr(descriptor, termios.TCSANOW, silent)
@@ -138,12 +141,15 @@ class PromptEditor:
         )
         self._session.default_buffer.on_text_changed += self._note_change
 
-    async def read(self, prompt: str) -> str:
+    async def read(self, prompt: str, begun: str = "") -> str:
         from prompt_toolkit.formatted_text import FormattedText
 
         self._begun = time.monotonic()
-        text = await self._session.prompt_async(FormattedText([("bold", prompt)]), handle_sigint=False)
+        text = await self._session.prompt_async(FormattedText([("bold", prompt)]), default=begun, handle_sigint=False)
         return well_formed(text)
+
+    def remember(self, text: str) -> None:
+        self._session.history.append_string(text)
 
     def _note_change(self, _buffer: object) -> None:
         self._changed = time.monotonic()
@@ -260,12 +266,19 @@ class LineEditor:
         if self._typed and sys.stdout.isatty():
             _set_up_readline(history, cwd, list(commands))
 
-    async def read(self, prompt: str) -> str:
+    async def read(self, prompt: str, begun: str = "") -> str:
         with self._signals():
-            text = well_formed(self._whole(prompt if self._typed else ""))
+            text = begun + well_formed(self._whole(prompt if self._typed else ""))
         if self._typed and text.strip():
             self._history.add(text)
         return text
+
+    def remember(self, text: str) -> None:
+        self._history.add(text)
+        with contextlib.suppress(ImportError):
+            import readline
+
+            readline.add_history(text.replace("\n", " "))
 
     def leave(self, error: BaseException) -> None:
         raise error  # only a signal gets here while input() waits, and that is raised in place

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from functools import cache
 from types import FrameType
@@ -19,11 +19,13 @@ import msgspec
 
 from orkas.harness.sessions.session import Session
 from orkas.infra.errors import OrkasError
-from orkas.infra.events import Event, TextDelta
+from orkas.infra.events import Done, Event, TextDelta
+from orkas.infra.messages import well_formed
 from orkas.product.chat.commands import COMMANDS, names, recap, run_command, sentence, values
 from orkas.product.chat.editor import Editor, LineEditor, PromptEditor, quiet
 from orkas.product.chat.history import History
 from orkas.product.chat.screen import PlainScreen, Screen
+from orkas.product.chat.typed import Typed
 from orkas.product.chat.words import plain_names
 
 if TYPE_CHECKING:
@@ -68,6 +70,11 @@ class Chat:
         """How often Ctrl-C was pressed since the last input."""
         self._stopped = _NEVER
         """When Ctrl-C stopped a turn."""
+        self._hears = False
+        """The running turn still takes what the user says."""
+        self._typed = Typed()
+        self._later: list[str] = []
+        """Inputs that were typed while a turn ran and are for after it."""
         self._history = history
         self._told_history = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -81,7 +88,8 @@ class Chat:
             more = [("Alt+Enter, Ctrl-J", "go on in a new line, as \\ at the end does"), ("Ctrl-O", "as /expand")]
         else:
             more = [("\\ at the end", "go on in a new line")]
-        return [*more, ("@ Tab", "names of files"), *common]
+        running = ("Enter, in a turn", "tell the model with its next step; /queue TEXT: when it has ended")
+        return [*more, ("@ Tab", "names of files"), running, *common]
 
     async def run(self, first: str = "") -> int:
         """Until the user leaves; returns the exit status. ``first``: an input that was typed already."""
@@ -128,8 +136,13 @@ class Chat:
         recap(self)
 
     async def _once(self) -> None:
+        if self._later:
+            text = self._later.pop(0)
+            self.screen.say(f"> {text}", "bold")
+            await self._input(text)
+            return
         try:
-            text = await self._editor.read("> ")
+            text = await self._editor.read("> ", self._typed.take())
         except KeyboardInterrupt:
             self._interrupted()
         except EOFError:
@@ -149,21 +162,26 @@ class Chat:
         if text.strip() in ("exit", "quit"):
             self.leaving = 0
         elif text.startswith("/") and not text.startswith("//"):
-            run_command(self, text)
+            await run_command(self, text)
         else:
             await self.turn(plain_names(text[1:] if text.startswith("//") else text, self.agent.cwd))
 
     async def turn(self, text: str) -> None:
         """One turn, shown. Whatever ends it, the screen is settled and the prompt can come back."""
         images, self._images = self._images, ()
+        await self.tell(self.agent.stream(text, images))
+
+    async def tell(self, events: AsyncGenerator[Event, None]) -> None:
+        """Show what the agent does until it is done; Ctrl-C stops it."""
         ticking = asyncio.ensure_future(self._tick())
-        self._running = True
+        self._running = self._hears = True
         self.screen.begin()
         try:
-            with self._keys_held():
-                async with aclosing(self.agent.stream(text, images)) as events:
+            with self._keys_heard():
+                async with aclosing(events):
                     async for event in events:
                         await self._show(event)
+                        self._hears = not isinstance(event, Done)
                         if self._asked or self.screen.gone:
                             self.agent.stop()
         except OrkasError as error:
@@ -203,12 +221,72 @@ class Chat:
                 self.agent.stop()
 
     @contextlib.contextmanager
-    def _keys_held(self) -> Iterator[None]:
-        if isinstance(self.screen, PlainScreen) or not sys.stdin.isatty():
+    def _keys_heard(self) -> Iterator[None]:
+        """What is typed while the turn runs is for it. Where it cannot be read meanwhile it waits for the prompt."""
+        if not sys.stdin.isatty():
             yield
             return
-        with quiet(sys.stdin.fileno()):
+        descriptor = sys.stdin.fileno()
+        plain = isinstance(self.screen, PlainScreen)  # its terminal echoes, and gives whole lines
+        with contextlib.nullcontext() if plain else quiet(descriptor), self._reading(descriptor):
             yield
+
+    @contextlib.contextmanager
+    def _reading(self, descriptor: int) -> Iterator[None]:
+        assert self._loop is not None
+        try:
+            self._loop.add_reader(descriptor, self._on_keys, descriptor)
+        except (NotImplementedError, OSError):  # Windows, or a terminal that cannot be waited for
+            yield
+            return
+        try:
+            yield
+        finally:
+            self._loop.remove_reader(descriptor)
+            self.screen.typed("")
+
+    def _on_keys(self, descriptor: int) -> None:
+        data = None
+        with contextlib.suppress(OSError):  # the terminal went away, which a signal tells
+            data = os.read(descriptor, 65_536)
+        if not data:
+            assert self._loop is not None
+            self._loop.remove_reader(descriptor)
+            self._typed.ended = data == b""  # Ctrl-D where the terminal gives lines
+            data = b""
+        for text in self._typed.feed(data):
+            self._entered(text)
+        if self._typed.ended and self.leaving is None:
+            self.leaving = 0  # once the turn has ended
+        self.screen.typed(self._typed.text)
+
+    def _entered(self, text: str) -> None:
+        """An input that was typed while a turn runs, or has just ended."""
+        text = well_formed(text)
+        if not text.strip():
+            return
+        command, _, rest = text.strip().partition(" ")
+        queued = command == "/queue" and bool(rest.strip())
+        ours = text.strip() in ("exit", "quit") or (text.startswith("/") and not text.startswith("//"))
+        if not self._hears:
+            self._later.append(rest.strip() if queued else text)
+            return
+        if ours and not queued:
+            self._later.append(text)
+            self.screen.hold(text)
+            return
+        self._editor.remember(text)
+        words = plain_names(
+            (rest.strip() if queued else text).removeprefix("/" if text.startswith("//") else ""), self.agent.cwd
+        )
+        try:
+            if queued:
+                self.screen.sent(self.agent.queue(words), words, "when this turn has ended")
+            else:
+                self.screen.sent(self.agent.steer(words), words, "with the model's next step")
+        except OrkasError as error:
+            self.screen.say(sentence(error), "error")
+            self._typed.text = text + self._typed.text
 
     def _interrupted(self) -> None:
         """Ctrl-C: once stops the turn, twice leaves; at the prompt the first only says so."""

@@ -11,7 +11,8 @@ from orkas.infra.terminal import inert
 from orkas.product.chat.live import Live
 from orkas.product.chat.markdown import Block, Splitter
 from orkas.product.chat.screen import Call, Screen, Tone
-from orkas.product.chat.words import clip, duration, wrap
+from orkas.product.chat.typed import PASTES_MARKED, PASTES_PLAIN
+from orkas.product.chat.words import cells, clip, duration, fill, one_line, wrap
 
 if TYPE_CHECKING:
     from orkas.product.chat.render import Renderer
@@ -21,6 +22,8 @@ __all__ = ["RichScreen"]
 _RENDER = "orkas.product.chat.render"
 
 _STYLES: dict[Tone, str] = {"bold": "1", "dim": "2", "good": "32", "warning": "33", "error": "31"}
+_TYPED, _TYPED_ROWS = 4_000, 6
+"""Characters, and lines, of a message under way that are shown: its end."""
 _THINKING_ROWS = 3
 """Lines of the reasoning under way that are shown."""
 _SHARE = 4
@@ -42,6 +45,7 @@ class RichScreen(Screen):
         self._size = 0
         """Characters of replies that this turn has settled."""
         self._running = False
+        self._typed = ""
         self._after: Literal["", "text", "line"] = ""
         """What stands above: nothing of this turn, the model's text, or a line of ours."""
         self._drawn: tuple[Block, int, list[str]] = (Block(""), 0, [])
@@ -53,6 +57,7 @@ class RichScreen(Screen):
             threading.Thread(target=importlib.import_module, args=(_RENDER,), daemon=True).start()
         self._running = True
         self._told, self._after, self._size = [], "", 0
+        self.write(PASTES_MARKED)
         self._draw()
 
     def tick(self) -> None:
@@ -64,6 +69,20 @@ class RichScreen(Screen):
         self.settle()
         self._running = False
         self._live.close()
+        self.write(PASTES_PLAIN)
+
+    def typed(self, text: str) -> None:
+        self._typed = text
+        if self._running:
+            self._draw()
+
+    def sent(self, id: str, text: str, when: str) -> None:
+        super().sent(id, text, when)
+        self._draw()
+
+    def hold(self, text: str) -> None:
+        super().hold(text)
+        self._draw()
 
     def say(self, text: str, tone: Tone = "plain") -> None:
         self._say(inert(text).expandtabs(4).split("\n"), tone)
@@ -142,7 +161,25 @@ class RichScreen(Screen):
             area += self._call_lines(call)
         if not self._calls:
             area.append(self._styled(self._clock(), "dim"))
-        return area
+        return area + self._said()
+
+    def _said(self) -> list[str]:
+        """What the user has sent and is typing, below everything else."""
+        lines = []
+        for text, when in [*self._sent.values(), *((text, "after this turn") for text in self._held)]:
+            said = clip(one_line(text), max(8, self.width - cells(when) - 8), self.marks.more)
+            lines.append(self._styled(f"> {said}  ({when})", "dim"))
+        if self._typed:
+            lines += self._line_under_way()
+        return lines
+
+    def _line_under_way(self) -> list[str]:
+        """The end of what is typed, as the last lines of the screen, with a cursor."""
+        lines = [part for line in self._typed[-_TYPED:].split("\n") for part in fill(inert(line), self.width - 3)]
+        head = [self._styled("> ", "bold") if n == 0 else "  " for n in range(len(lines))]
+        shown = [h + line for h, line in zip(head, lines, strict=True)]
+        shown[-1] += "\x1b[7m \x1b[0m"
+        return shown[-_TYPED_ROWS:]
 
     def _pending(self) -> list[str]:
         """The block under way; rendered anew only when it or the width changed."""

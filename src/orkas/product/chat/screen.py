@@ -73,6 +73,10 @@ class Screen(ABC):
         self.results: deque[Result] = deque(maxlen=KEPT)
         self._count = 0
         self._calls: dict[str, Call] = {}
+        self._sent: dict[str, tuple[str, str]] = {}
+        """What the user said to the running turn and the model has not got yet, by id: text, and when it gets it."""
+        self._held: list[str] = []
+        """Inputs that are for after the turn."""
         self._thinking: list[str] = []
         self._thinking_since = self._begun = 0.0
 
@@ -87,6 +91,21 @@ class Screen(ABC):
         """The turn is over, however it ended; nothing that still changes is left on the screen."""
         self._thought()
         self._calls.clear()
+        self._held.clear()
+        if self._sent:
+            self._sent = {}
+            self.say("Your last words did not reach the model; they go first with the next message.", "warning")
+
+    def typed(self, text: str) -> None:  # noqa: B027 - where the terminal itself shows what is typed
+        """The message under way that the user types while a turn runs."""
+
+    def sent(self, id: str, text: str, when: str) -> None:
+        """The user has sent it; ``when`` the model gets it, in words. It waits for its ``user_input`` event."""
+        self._sent[id] = (text, when)
+
+    def hold(self, text: str) -> None:
+        """The user has sent a command: it is for after the turn."""
+        self._held.append(text)
 
     @abstractmethod
     def say(self, text: str, tone: Tone = "plain") -> None:
@@ -136,6 +155,7 @@ class Screen(ABC):
                 how = "was summarised" if event.method == "summary" else "was folded without a summary"
                 self.say(f"The conversation {how}: {sizes}.", "dim")
             case UserInput():
+                self._sent.pop(event.id, None)
                 self.settle()
                 self.say(f"> {event.text}", "bold")
             case Retry():
@@ -241,7 +261,7 @@ class PlainScreen(Screen):
         """Columns of the line under way that are taken."""
         self._spaced = False
         """What was written last is a space: a line may be broken here."""
-        self._held = ""
+        self._return = ""
         """A carriage return whose line feed may still come."""
 
     def say(self, text: str, tone: Tone = "plain") -> None:
@@ -249,9 +269,17 @@ class PlainScreen(Screen):
         label = "error: " if tone == "error" else ""
         self.write(label + inert(text) + "\n")
 
+    def sent(self, id: str, text: str, when: str) -> None:
+        super().sent(id, text, when)
+        self.say(f"({when})", "dim")
+
+    def hold(self, text: str) -> None:
+        super().hold(text)
+        self.say("(after this turn)", "dim")
+
     def reply(self, text: str) -> None:
-        text = self._held + text
-        self._held = "\r" if text.endswith("\r") else ""
+        text = self._return + text
+        self._return = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r")
         if text:
             self.write(self._wrapped(inert(text)))
@@ -280,7 +308,7 @@ class PlainScreen(Screen):
     def settle(self) -> None:
         if self._mid_line:
             self.write("\n")
-        self._mid_line, self._held, self._column = False, "", 0
+        self._mid_line, self._return, self._column = False, "", 0
 
     def take_back(self, count: int) -> None:
         if count:

@@ -14,8 +14,8 @@ from orkas.infra.messages import Usage
 from orkas.infra.terminal import inert
 
 __all__ = [
-    "FOLDED", "Marks", "call_summary", "cells", "clip", "done_line", "duration", "failure", "fold", "one_line",
-    "plain_names", "wrap",
+    "FOLDED", "Marks", "call_summary", "cells", "clip", "continues", "done_line", "duration", "failure", "fill",
+    "fold", "one_line", "plain_names", "wrap",
 ]  # fmt: skip
 
 FOLDED = 3
@@ -85,6 +85,24 @@ def clip(text: str, width: int, more: str = "…") -> str:
             break
         kept.append(char)
     return "".join(kept) + more
+
+
+def continues(line: str) -> bool:
+    """The line ends with a backslash that is not itself escaped: the input goes on."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def fill(text: str, width: int) -> list[str]:
+    """One line broken wherever it is full: at least one line, none wider than ``width`` columns."""
+    lines, column = [""], 0
+    for char in text:
+        size = _width(char)
+        if column + size > width and lines[-1]:
+            lines.append("")
+            column = 0
+        lines[-1] += char
+        column += size
+    return lines
 
 
 def wrap(text: str, width: int) -> list[str]:

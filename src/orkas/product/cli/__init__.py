@@ -20,13 +20,14 @@ STOPPED = 130
 
 COMMANDS = {
     "run": "one turn without a terminal: prints the answer, or events as JSON lines",
-    "session": "list, show, search, check, repair, export, import, fork, rewind and delete conversations",
+    "session": "list, show, search, compact, check, repair, export, import, fork, rewind and delete conversations",
     "request": "show the request the next turn would send; nothing is sent",
     "models": "vendors and models; install the local model",
     "auth": "which keys are found, and where",
     "config": "read and change settings",
     "tool": "list the tools; run one as the model would",
     "policy": "what the policy says of a shell command; runs nothing",
+    "stats": "what was used: tokens, cost, retries, tools and their errors",
     "doctor": "check this installation",
 }
 """Every command and its line of help. Its room is the module of the same name here."""

@@ -42,8 +42,10 @@ def agent_for(options: argparse.Namespace) -> Agent:
         UsageError: an unknown vendor, tool or folder.
     """
     from orkas.app import Agent
+    from orkas.harness.retry import MAX_RETRIES
 
     settings = settings_for(options)
+    max_retries = getattr(options, "max_retries", None)
     return Agent(
         settings["model"] or None,
         tools=tools_for(options.tools),
@@ -53,6 +55,7 @@ def agent_for(options: argparse.Namespace) -> Agent:
         approve=settings["approve"],
         thinking=settings["thinking"] or None,
         max_rounds=settings["max_rounds"],
+        max_retries=MAX_RETRIES if max_retries is None else max_retries,
     )
 
 

@@ -1,4 +1,7 @@
-"""``orkas doctor``: is this installation well, and what is to be done where it is not. Changes nothing."""
+"""``orkas doctor``: is this installation well, and what is to be done where it is not.
+
+Changes nothing of the user's, but for ``--repair``: then damaged sessions are repaired, of each a copy is kept.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,16 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from orkas.infra import config, log, terminal
 from orkas.infra.home import home
 from orkas.product.cli import out, parsing
+
+if TYPE_CHECKING:
+    from orkas.harness.sessions import checkup
 
 __all__ = ["Finding", "parser"]
 
@@ -33,16 +39,19 @@ class Finding(msgspec.Struct):
 def parser() -> parsing.Parser:
     own = parsing.Parser(
         prog="orkas doctor",
-        description="Check this installation; each line that is not well says what to do. Changes nothing.",
-        example="orkas doctor --json",
+        description="Check this installation; each line that is not well says what to do.\n"
+        "It changes nothing without --repair.",
+        example="orkas doctor --repair",
     )
+    own.add_argument("--repair", action="store_true", help="repair conversations; a copy of each as it was is kept")
     return parsing.common(own, _do)
 
 
 def _do(options: argparse.Namespace) -> int:
     from orkas.infra.redact import redact
 
-    found = [finding for check in _CHECKS for finding in _safely(check)]
+    checks = [_mended if check is _sessions and options.repair else check for check in _CHECKS]
+    found = [finding for check in checks for finding in _safely(check)]
     for finding in found:
         finding.text = redact(finding.text)
     if options.json:
@@ -228,36 +237,64 @@ def _extras() -> Iterator[Finding]:
 
 
 def _sessions() -> Iterator[Finding]:
-    folder = home() / "sessions"
-    files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
-    yield Finding("sessions", "ok", f"{len(files)} conversations in {folder}.")
-    for path in files:
-        yield from _session(path)
+    from orkas.harness.sessions import checkup
+
+    yield from _shelf()
+    for found in checkup.look_over():
+        yield _unwell(found)
 
 
-def _session(path: Path) -> Iterator[Finding]:
-    """Files over 20 MB are not read through: the doctor should answer soon."""
-    from orkas.harness.sessions.session import Session
-    from orkas.infra.errors import OrkasError, SessionLocked
+def _mended() -> Iterator[Finding]:
+    """As ``_sessions``, and what is broken is repaired: healthy sessions, open ones and newer ones are not touched."""
+    from orkas.harness.sessions import checkup
 
-    if path.stat().st_size > 20_000_000:
-        yield Finding("sessions", "note", f"{path.name} is large and was not read: orkas session check {path.stem}")
-        return
-    try:
-        session = Session.read(path)
-    except SessionLocked as error:
-        yield Finding("sessions", "note", f"{error.message}.")
-    except OrkasError as error:
-        yield Finding("sessions", "problem", str(error))
+    yield from _shelf()
+    for found in checkup.look_over(thorough=True):
+        if found.state != "broken":
+            yield _unwell(found)
+        elif done := checkup.mend(found):
+            if done.problem:
+                yield Finding("sessions", "problem", f"{done.session} could not be repaired: {done.text}.")
+            else:
+                text = f"{done.session} was repaired: {done.text}; the file as it was is kept in {done.original}."
+                yield Finding("sessions", "ok", text)
+
+
+def _shelf() -> Iterator[Finding]:
+    """How many there are, and what lies among them that belongs to none."""
+    from orkas.harness.sessions import checkup
+
+    yield Finding("sessions", "ok", f"{len(checkup.paths())} conversations in {home() / 'sessions'}.")
+    if strays := checkup.strays():
+        shown = ", ".join(strays[:_STRAYS_NAMED]) + (
+            f" and {len(strays) - _STRAYS_NAMED} more" if len(strays) > _STRAYS_NAMED else ""
+        )
+        text = f"{shown} among them: of no conversation that is there; move away what you do not need."
+        yield Finding("sessions", "note", text)
+
+
+_STRAYS_NAMED = 5
+
+
+def _unwell(found: checkup.Finding) -> Finding:
+    match found.state:
+        case "broken":
+            text = f"{found.session} has {found.text}: `orkas doctor --repair` repairs it and keeps a copy."
+            return Finding("sessions", "warning", text)
+        case "unreadable":
+            return Finding("sessions", "problem", f"{found.text}.")
+        case _:
+            return Finding("sessions", "note", f"{found.session} {found.text}.")
+
+
+def _statistics() -> Iterator[Finding]:
+    from orkas.harness import statistics
+
+    if problem := statistics.check():
+        text = f"What is used cannot be counted: {problem}. Correct {statistics.folder()}; runs go on without it."
+        yield Finding("statistics", "warning", text)
     else:
-        if damaged := _damage(session):
-            yield Finding(
-                "sessions", "warning", f"{path.stem} has {damaged} damaged lines: orkas session repair {path.stem}"
-            )
-
-
-def _damage(session: Any) -> int:
-    return len(session.loaded.damaged) if hasattr(session, "loaded") else 0
+        yield Finding("statistics", "ok", f"What is used is counted in {statistics.folder()}.")
 
 
 def _plainly() -> Iterator[Finding]:
@@ -273,5 +310,6 @@ def _plainly() -> Iterator[Finding]:
 
 
 _CHECKS = (
-    _versions, _home, _settings, _log, _model, _keys, _local_model, _terminal, _extras, _sessions, _plainly,
+    _versions, _home, _settings, _log, _model, _keys, _local_model, _terminal, _extras, _sessions, _statistics,
+    _plainly,
 )  # fmt: skip

@@ -72,11 +72,20 @@ def turn_options(parser: Parser) -> None:
         "--approve", choices=("ask", "edits", "all", "none"), help="answer to the policy's questions (default: all)"
     )
     parser.add_argument("--max-rounds", metavar="N", type=_positive, help="model calls the turn may make")
+    parser.add_argument(
+        "--max-retries", metavar="N", type=_count, help="times a failed request is made again (default: 5; 0: never)"
+    )
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
     return int(text)
 
 

@@ -21,6 +21,7 @@ from orkas.infra.events import (
     ToolEnd,
     ToolProgress,
     ToolStart,
+    UserInput,
     encode,
 )
 from orkas.infra.messages import Usage
@@ -220,7 +221,10 @@ def _tell_about(event: Event) -> None:
             void = " what was written of this answer is void;" if event.discard else ""
             out.note(f"· {event.reason};{void} trying again in {event.wait_s:.0f} s")
         case Compaction():
-            out.note(f"· older messages were summarised ({event.tokens_before} → {event.tokens_after} tokens)")
+            how = "summarised" if event.method == "summary" else "folded without a summary"
+            out.note(f"· older messages were {how} ({event.tokens_before} → {event.tokens_after} tokens)")
+        case UserInput():
+            out.note(f"· said earlier, and sent now: {label(event.text, 160)}")
         case Notice(level="info"):
             out.note(event.text)
         case Notice():

@@ -9,7 +9,7 @@ from typing import Any
 
 from orkas.infra.errors import SessionMissing
 from orkas.infra.terminal import is_tty, size_text
-from orkas.product.cli import out, parsing
+from orkas.product.cli import compacting, out, parsing
 
 __all__ = ["parser"]
 
@@ -59,6 +59,7 @@ def parser() -> parsing.Parser:
     )
     rewind.add_argument("id", metavar="ID")
     rewind.add_argument("--to", metavar="N", type=_number, required=True, help="the last message that stays")
+    compacting.add_to(add)
     add("search", _search, "find words in all conversations", example="orkas session search parser").add_argument(
         "query", metavar="QUERY"
     )
@@ -238,9 +239,14 @@ def _search(options: argparse.Namespace) -> int:
 
     hits = list(shelf.search(parsing.plain(options.query)))
     if options.json:
-        out.data([{"id": hit.session, "n": hit.message, "role": hit.role, "text": hit.text} for hit in hits])
+        out.data(
+            [
+                {"id": h.session, "n": h.message or None, "role": h.role, "text": h.text, "archived": h.archived}
+                for h in hits
+            ]
+        )
     elif not hits:
         out.note(f"no conversation holds {options.query!r}")
     else:
-        out.table([(hit.session, f"[{hit.message}]", hit.text) for hit in hits])
+        out.table([(h.session, "[archived]" if h.archived else f"[{h.message}]", h.text) for h in hits])
     return 0

@@ -1,0 +1,120 @@
+"""What was learnt of each model: how its counts relate to our estimates, and the window its refusals told."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import msgspec
+
+from orkas.infra import files
+from orkas.infra.errors import StorageError
+from orkas.infra.home import home
+
+__all__ = ["Calibration", "Learnt"]
+
+_log = logging.getLogger("orkas.calibration")
+
+LOWEST, HIGHEST = 0.25, 4.0
+"""Ratios outside are no measure of a vocabulary but of something else (a proxy, a fake, a cut prompt)."""
+_SMOOTHING = 0.3
+"""Weight of a new measure once a few are known; the first ones are averaged."""
+_MATERIAL = 0.02
+"""Change of the ratio, relative, that is worth a write."""
+_MODELS = 200
+"""Models kept; the one learnt about longest ago goes first."""
+
+
+class Learnt(msgspec.Struct, omit_defaults=True):
+    """What is known of one model."""
+
+    ratio: float = 1.0
+    """Tokens the vendor counts for one of ours."""
+    measures: int = 0
+    window: int | None = None
+    """Tokens the model takes at most, as a refusal told. None: none did."""
+
+    def measured(self, ratio: float) -> None:
+        """One more report. Implausible ones must not come here."""
+        self.measures = min(self.measures + 1, 1_000_000)
+        weight = max(1 / self.measures, _SMOOTHING)
+        self.ratio = min(HIGHEST, max(LOWEST, self.ratio + weight * (ratio - self.ratio)))
+
+    @property
+    def sane(self) -> bool:
+        return LOWEST <= self.ratio <= HIGHEST and self.measures >= 0 and (self.window is None or self.window > 0)
+
+
+class _File(msgspec.Struct):
+    version: int
+    models: dict[str, dict[str, object]]
+
+
+class Calibration:
+    """One file for all models. Reading and writing never fail a turn: without the file everything is learnt anew.
+
+    ``path``: omitted: ``calibration.json`` at the root of what Orkas stores.
+    ``keep``: False: what others have learnt is used, and nothing is written (sessions in memory leave no trace).
+    """
+
+    def __init__(self, path: Path | None = None, *, keep: bool = True, ops: files.Ops = files.OPS) -> None:
+        self._given = path
+        self._keep = keep
+        self._ops = ops
+        self._models: dict[str, Learnt] | None = None
+        self._stored: dict[str, Learnt] = {}
+
+    @property
+    def _path(self) -> Path:
+        return self._given or home() / "calibration.json"
+
+    def of(self, model: str) -> Learnt:
+        """What is known of ``vendor/model``; the caller may change it."""
+        if self._models is None:
+            self._models = self._read()
+            self._stored = {name: _copy(one) for name, one in self._models.items()}
+        return self._models.setdefault(model, Learnt())
+
+    def save(self) -> None:
+        """Write what has changed materially, if anything has. What others wrote meanwhile stays."""
+        changed = [name for name in self._models or {} if self._news(name)] if self._keep else []
+        if not changed:
+            return
+        assert self._models is not None
+        known = self._read()
+        for name in changed:
+            known.pop(name, None)
+            known[name] = self._models[name]
+            self._stored[name] = _copy(self._models[name])  # also after a failure: tried once, not on every turn
+        rows = {name: msgspec.to_builtins(one) for name, one in list(known.items())[-_MODELS:]}
+        try:
+            files.replace(self._path, msgspec.json.encode(_File(1, rows)), ops=self._ops)
+        except StorageError as error:
+            _log.warning("what was learnt of models is not kept: %s", error)
+
+    def _news(self, model: str) -> bool:
+        now, then = (self._models or {})[model], self._stored.get(model, Learnt())
+        return now.window != then.window or abs(now.ratio / then.ratio - 1) > _MATERIAL
+
+    def _read(self) -> dict[str, Learnt]:
+        """What the file tells; a damaged or newer one tells what can be read of it."""
+        try:
+            rows = msgspec.json.decode(self._path.read_bytes(), type=_File).models
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            _log.warning("what was learnt of models cannot be read: %s", error)
+            return {}
+        found: dict[str, Learnt] = {}
+        for name, row in rows.items():
+            try:
+                one = msgspec.convert(row, Learnt)
+            except msgspec.ValidationError:
+                continue
+            if one.sane:
+                found[name] = one
+        return found
+
+
+def _copy(one: Learnt) -> Learnt:
+    return msgspec.structs.replace(one)

@@ -1,0 +1,136 @@
+"""What messages, tools and pictures weigh in tokens, before anything was learnt about the model."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterable
+
+from orkas.infra.messages import Block, Image, Message, Text, Thinking, ToolCall, encode
+from orkas.infra.tokens import estimate
+from orkas.providers.base import ToolDef
+
+__all__ = ["PICTURE_MAX", "PICTURE_MIN", "message_size", "picture_size", "pixels", "tools_size"]
+
+MESSAGE = 4
+"""What a vendor puts around each message: role and separators (OpenAI's cookbook on counting: 3 and the role)."""
+CALL = 8
+"""What stands around a call, its id included."""
+TOOL = 8
+"""What stands around the definition of a tool."""
+PICTURE_MAX = 1_600
+"""Tokens of a picture at its largest, and of one whose size is not known (Anthropic's guide to vision)."""
+PICTURE_MIN = 258
+"""Tokens of the smallest picture (Google: 258 up to 384 pixels a side; OpenAI: 85 and 170 for one tile)."""
+_PIXELS_A_TOKEN = 750
+"""Anthropic's guide to vision: width x height / 750."""
+_LONGEST = 1_568
+"""Pixels of the longer side above which a vendor makes the picture smaller (the same guide)."""
+_BLOB = 0.4
+"""Tokens a character of an encrypted blob or signature. Such text is about 4/3 bytes of thinking a byte, so this is
+more than it stands for; it is never read."""
+
+
+def message_size(message: Message) -> int:
+    """Everything of a message that a model is sent."""
+    size = MESSAGE
+    for block in message.content:
+        size += estimate(block.text) if type(block) is Text else _other(block)
+        if block.vendor is not None:
+            size += _json(block.vendor)
+    if message.vendor is not None:
+        size += _json(message.vendor)
+    return size
+
+
+def tools_size(tools: Iterable[ToolDef]) -> int:
+    """The definitions of tools: names, descriptions, schemas."""
+    return sum(TOOL + estimate(t.name) + estimate(t.description) + _json(t.parameters) for t in tools)
+
+
+def picture_size(image: Image) -> int:
+    """Tokens of a picture: by its pixels where its first bytes tell them, however it is encoded and stored."""
+    size = pixels(image.data) if image.data else None
+    if size is None:
+        return PICTURE_MAX
+    width, height = size
+    shrink = min(1.0, _LONGEST / max(width, height))
+    return max(PICTURE_MIN, min(PICTURE_MAX, int(width * shrink * height * shrink) // _PIXELS_A_TOKEN))
+
+
+def _other(block: Block) -> int:
+    if type(block) is ToolCall:
+        written = encode(block.arguments).decode() if block.arguments is not None else block.arguments_raw or ""
+        return CALL + estimate(block.name + written) + (_blob(block.signature) if block.signature else 0)
+    if type(block) is Thinking:
+        return estimate(block.text) + _blob(block.signature) + _blob(block.redacted) + _blob(block.encrypted)
+    if type(block) is Image:
+        return picture_size(block)
+    return 0  # opaque: all it has is its vendor's
+
+
+def _json(value: object) -> int:
+    return estimate(encode(value).decode())
+
+
+def _blob(text: str | None) -> int:
+    return int(len(text) * _BLOB) + 1 if text else 0
+
+
+def pixels(data: str) -> tuple[int, int] | None:
+    """Width and height of a PNG, GIF, WebP or JPEG in base64; None: not told. Reads a few bytes, wherever they lie."""
+    try:
+        head = _bytes(data, 0, 30)
+        if head.startswith(b"\x89PNG\r\n\x1a\n"):
+            size = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+        elif head.startswith(b"GIF8"):
+            size = int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
+        elif head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+            size = _webp(head)
+        elif head.startswith(b"\xff\xd8"):
+            size = _jpeg(data)
+        else:
+            return None
+    except (binascii.Error, ValueError, IndexError):
+        return None
+    return size if min(size) > 0 else None
+
+
+def _bytes(data: str, start: int, count: int) -> bytes:
+    """Some bytes out of base64 text, from the groups of four that hold them.
+
+    Raises:
+        ValueError: they are not there.
+    """
+    group = start // 3
+    text = data[group * 4 : ((start + count + 2) // 3) * 4]
+    found = binascii.a2b_base64(text + "=" * (-len(text) % 4))[start - group * 3 :][:count]
+    if len(found) < min(count, 10):
+        raise ValueError("the picture ends before its size")
+    return found
+
+
+def _webp(head: bytes) -> tuple[int, int]:
+    kind = head[12:16]
+    if kind == b"VP8X":
+        return 1 + int.from_bytes(head[24:27], "little"), 1 + int.from_bytes(head[27:30], "little")
+    if kind == b"VP8L":
+        bits = int.from_bytes(head[21:25], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    return int.from_bytes(head[26:28], "little") & 0x3FFF, int.from_bytes(head[28:30], "little") & 0x3FFF
+
+
+_SEGMENTS = 64
+"""Segments of a JPEG looked at before its size counts as unknown. Real ones have about ten."""
+
+
+def _jpeg(data: str) -> tuple[int, int]:
+    at = 2
+    for _ in range(_SEGMENTS):
+        segment = _bytes(data, at, 10)
+        if segment[0] != 0xFF:
+            break
+        kind = segment[1]
+        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(segment[7:9], "big"), int.from_bytes(segment[5:7], "big")
+        at += 1 if kind == 0xFF else 2 + int.from_bytes(segment[2:4], "big")
+    return 0, 0
