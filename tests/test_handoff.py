@@ -3,43 +3,62 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
+from orkas import Agent
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
     Message,
     Text,
     Thinking,
-    ToolMessage,
+    ToolCall,
     UserMessage,
     calls_of,
     decode_message,
     encode,
+    tool_result,
     user_message,
 )  # fmt: skip
 from orkas.infra.net import Http
 from orkas.providers.base import CompletionParams, LLMProvider, ToolDef
 from orkas.providers.registry import resolve
 from orkas.testing import FakeVendor, Say, call
+from published import validated
 
 PNG = "iVBORw0KGgo="
-MODELS = {"anthropic": "anthropic/claude-sonnet-4-5", "chat": "openai-chat/gpt-4o", "responses": "openai/gpt-5.4"}
+MODELS = {
+    "anthropic": "anthropic/claude-sonnet-4-5", "chat": "openai-chat/gpt-4o", "responses": "openai/gpt-5.4",
+    "google": "google/gemini-3-pro-preview", "google without levels": "google/gemini-2.5-flash",
+}  # fmt: skip
+"""One for each dialect, and where models of one vendor differ in what they take, two."""
+KIN = {
+    "deepseek": "deepseek/deepseek-chat", "vertex": "vertex/gemini-3-pro-preview",
+    "vertex-anthropic": "vertex-anthropic/claude-sonnet-4-5@20250929", "azure": "azure/gpt-5.4",
+}  # fmt: skip
+"""The same dialects at other vendors."""
+SEALING = {"anthropic", "responses", "google"}
+"""Those that give out what must come back as it was."""
+ENVIRON = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "us-east5"}
 ADD = ToolDef("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": []})
-THOUGHT = Thinking(text="hm")
-TURNS: dict[str, list[Any]] = {
+TWO = [call("add", id="call_a", a=1), call("add", id="call_b", a=2)]
+KINDS: dict[str, list[Any]] = {
     "plain": ["sure", ". Yes."],
-    "parallel": ["I add", call("add", id="call_a", a=1), call("add", id="call_b", a=2)],
-    "thinking": [THOUGHT, "so"],
-    "thinking and calls": [THOUGHT, "I add", call("add", id="call_a", a=1), call("add", id="call_b", a=2)],
-    "images": ["look", call("add", id="call_a", a=1)],
+    "parallel": ["I add", *TWO],
+    "thinking": [Thinking(text="hm"), "so"],
+    "thinking and calls": [Thinking(text="hm"), "I add", *TWO],
+    "images": ["look", *TWO[:1]],
     "long ids": [call("add", id="call_" + "x" * 70, a=1)],
+    "aborted": [Thinking(text="hm"), "I add", *TWO],
+    "compacted": [Thinking(text="hm"), "I add", *TWO],
 }
-"""What a model says in one turn."""
+"""What a model says in one turn. Thoughts are told apart by who has them."""
+
+each_route = pytest.mark.parametrize(("first", "second"), list(itertools.permutations(MODELS, 2)), ids=lambda n: n)
+each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture
@@ -55,25 +74,48 @@ async def http() -> AsyncIterator[Http]:
     await shared.aclose()
 
 
-def speakers(vendor: FakeVendor, http: Http) -> dict[str, tuple[LLMProvider, str]]:
-    """One provider for each dialect, as a long-lived process has them."""
-    return {
-        name: resolve(model, base_url=f"{vendor.base_url}/v1", api_key="k", environ={}, http=http)
-        for name, model in MODELS.items()
-    }
+class Speaker:
+    """A model as a long-lived process has it, and what it says."""
 
+    def __init__(self, name: str, vendor: FakeVendor, http: Http) -> None:
+        self.name = name
+        self._vendor = vendor
+        self.provider: LLMProvider
+        base = f"{vendor.base_url}/v1"
+        model = (MODELS | KIN)[name]
+        self.provider, self.model = resolve(model, base_url=base, api_key="k", environ=ENVIRON, http=http)
 
-async def turn(speaker: tuple[LLMProvider, str], history: list[Message]) -> None:
-    """Ask, and go on until there are no calls left. Everything that is said is stored and read back."""
-    provider, model = speaker
-    thinking: Any = "low" if "claude" in model or "gpt-5" in model else None
-    while True:
-        params = CompletionParams(model, list(history), tools=[ADD], thinking=thinking, max_output=9_000)
-        message = await provider.complete(params)
+    def pieces(self, kind: str) -> list[Any]:
+        return [Thinking(text=self.thought) if isinstance(p, Thinking) else p for p in KINDS[kind]]
+
+    @property
+    def thought(self) -> str:
+        return f"{self.name} ponders"
+
+    async def ask(self, history: list[Message], answer: Any) -> AssistantMessage:
+        """One exchange with the strict vendor. The reply joins the history as it is read back from a session."""
+        self._vendor.script([answer])
+        thinks = "claude" in self.model or "gpt-5" in self.model or "gemini" in self.model
+        message = await self.provider.complete(CompletionParams(
+            self.model, list(history), tools=[ADD], thinking="low" if thinks else None, max_output=9_000,
+        ))  # fmt: skip
+        request = self._vendor.requests[-1]
+        assert request.status == 200
+        if "google" in self.provider.api:
+            validated(request.body or {})
         history.append(stored(message))
-        if not (calls := calls_of(message)):
-            return
-        history.extend(ToolMessage(c.id, [Text(text=f"result of {c.id}")]) for c in calls)
+        return message
+
+    async def turn(self, history: list[Message], kind: str) -> bytes:
+        """Question, calls, results, a last word. Returns the last request."""
+        history.append(question(kind))
+        message = await self.ask(history, self.pieces(kind))
+        if kind == "aborted":
+            history[-1] = broken_off(message)
+        elif calls := calls_of(message):
+            history.extend(results(kind, calls))
+            await self.ask(history, "done")
+        return self._vendor.requests[-1].raw
 
 
 def stored(message: Message) -> Message:
@@ -83,26 +125,32 @@ def stored(message: Message) -> Message:
 
 
 def question(kind: str) -> UserMessage:
-    pictures = [Image(media_type="image/png", data=PNG)] if kind == "images" else []
-    return user_message("go on", pictures)
+    return user_message("go on", [Image(media_type="image/png", data=PNG)] if kind == "images" else [])
+
+
+def results(kind: str, calls: list[ToolCall]) -> list[Message]:
+    """What the tools said; a picture stands behind the results, as sessions keep it."""
+    said: list[Message] = [tool_result(c.id, f"result of {c.id}") for c in calls]
+    if kind == "images":
+        picture = Image(media_type="image/png", data=PNG)
+        said.append(UserMessage([picture], origin="tool_image", tool_call_id=calls[0].id))
+    return said
 
 
 def broken_off(message: AssistantMessage) -> AssistantMessage:
     """The same, as it is kept when the user stops it: no call of it stands."""
-    content = [b for b in message.content if not isinstance(b, type(call("x")))]
+    content = [b for b in message.content if not isinstance(b, ToolCall)]
     return AssistantMessage(content, message.model, message.api, "aborted")
 
 
-def written(vendor: FakeVendor) -> list[Any]:
-    body = vendor.requests[-1].body
-    assert body is not None and vendor.requests[-1].status == 200
-    found: list[Any] = body["messages"] if "messages" in body else body["input"]
-    return found
+def beginning(kind: str) -> list[Message]:
+    """What stands before the first turn."""
+    return [UserMessage([Text(text="Notes on what was said before.")], origin="summary")] * (kind == "compacted")
 
 
-ROUTES = [(a, b) for a, b in itertools.product(MODELS, repeat=2) if a != b]
-each_route = pytest.mark.parametrize(("first", "second"), ROUTES, ids=lambda n: n)
-each_kind = pytest.mark.parametrize("kind", TURNS)
+def continues(request: bytes, earlier: bytes) -> bool:
+    """The messages of a request begin with those of an earlier one, byte for byte."""
+    return request.startswith(earlier.rstrip(b"]}"))
 
 
 @each_route
@@ -110,69 +158,91 @@ each_kind = pytest.mark.parametrize("kind", TURNS)
 async def test_another_model_takes_the_conversation_and_the_first_has_its_own_back(
     vendor: FakeVendor, http: Http, first: str, second: str, kind: str
 ) -> None:
-    said = speakers(vendor, http)
+    one, other = Speaker(first, vendor, http), Speaker(second, vendor, http)
+    history = beginning(kind)
+    await one.turn(history, kind)
+    own = await one.turn(history, kind)
+    given = [s.encode() for s in vendor.signatures if s.encode() in own]
+
+    await other.turn(history, kind)
+    theirs = await other.turn(history, kind)
+    assert one.thought.encode() not in theirs and not any(s in theirs for s in given)
+
+    again = await one.turn(history, kind)
+    assert continues(again, own)
+    assert other.thought.encode() not in again
+    if first in SEALING and any(isinstance(p, Thinking) for p in KINDS[kind]) and kind != "aborted":
+        assert given and all(s in again for s in given)
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(MODELS | KIN, 2)), ids=lambda n: n)
+@pytest.mark.parametrize("kind", ["thinking and calls", "images"])
+async def test_a_tool_loop_changes_hands_between_call_and_answer(
+    vendor: FakeVendor, http: Http, first: str, second: str, kind: str
+) -> None:
     history: list[Message] = [question(kind)]
-    answers = [TURNS[kind], *(["done"] if calls_in(kind) else [])]
-    vendor.script([*answers, "noted"])
-    await turn(said[first], history)
-    history.append(question(kind))
-    await turn(said[first], history)
-    own = written(vendor)
-
-    vendor.script([*answers, "noted"])
-    history.append(question(kind))
-    await turn(said[second], history)
-    history.append(question(kind))
-    await turn(said[second], history)
-
-    vendor.script(["back"])
-    history.append(question(kind))
-    await turn(said[first], history)
-    again = written(vendor)
-    assert json.dumps(again[: len(own)]) == json.dumps(own)
-    if "thinking" in kind and first != "chat":
-        sealed = [s for s in vendor.signatures if s in json.dumps(own)]
-        assert sealed and all(s in json.dumps(again) for s in sealed)
-    assert all(r.status == 200 for r in vendor.requests)
-
-
-def calls_in(kind: str) -> bool:
-    return any(isinstance(p, type(call("x"))) for p in TURNS[kind])
+    one, other = Speaker(first, vendor, http), Speaker(second, vendor, http)
+    for speaker in (one, other, one):
+        message = await speaker.ask(history, speaker.pieces(kind))
+        history.extend(results(kind, calls_of(message)))
+    await other.ask(history, "done")
 
 
 @each_route
-@each_kind
-@pytest.mark.parametrize("text", [True, False], ids=["with words", "without"])
+@pytest.mark.parametrize("words", [True, False], ids=["with words", "without"])
 async def test_another_model_takes_a_turn_that_was_stopped(
-    vendor: FakeVendor, http: Http, first: str, second: str, kind: str, text: bool
+    vendor: FakeVendor, http: Http, first: str, second: str, words: bool
 ) -> None:
-    said = speakers(vendor, http)
-    pieces = [p for p in TURNS[kind] if text or not isinstance(p, str)] or [THOUGHT]
-    vendor.script([pieces, "and", "then"])
-    history: list[Message] = [question(kind)]
-    provider, model = said[first]
-    message = stored(await provider.complete(CompletionParams(model, list(history), max_output=9_000)))
-    assert isinstance(message, AssistantMessage)
-    history += [broken_off(message), question(kind)]
-    await turn(said[second], history)
-    history.append(question(kind))
-    await turn(said[first], history)
-    assert [r.status for r in vendor.requests] == [200] * 3
+    one, other = Speaker(first, vendor, http), Speaker(second, vendor, http)
+    history: list[Message] = [question("plain")]
+    said = [p for p in one.pieces("aborted") if words or not isinstance(p, str)]
+    history[-1:] = [history[-1], broken_off(await one.ask(list(history), said)), question("plain")]
+    await other.ask(history, "and")
+    history.append(question("plain"))
+    await one.ask(history, "then")
 
 
 @each_route
 async def test_many_changes_share_their_beginnings(vendor: FakeVendor, http: Http, first: str, second: str) -> None:
     """Each vendor sees its own earlier request continued, byte for byte, whatever was said to others in between."""
-    said = speakers(vendor, http)
+    speakers = [Speaker(first, vendor, http), Speaker(second, vendor, http)]
     history: list[Message] = []
     last: dict[str, bytes] = {}
     for number in range(6):
-        name = (first, second)[number % 2]
-        vendor.script([[THOUGHT, f"{number}", call("add", a=number)], Say([f"done {number}"])])
-        history.append(user_message(f"question {number}"))
-        await turn(said[name], history)
-        raw = vendor.requests[-1].raw
-        if name in last:
-            assert raw.startswith(last[name].rstrip(b"]}"))
-        last[name] = raw
-    assert all(r.status == 200 for r in vendor.requests)
+        speaker = speakers[number % 2]
+        raw = await speaker.turn(history, "thinking and calls")
+        if speaker.name in last:
+            assert continues(raw, last[speaker.name])
+        last[speaker.name] = raw
+
+
+each_sealing = pytest.mark.parametrize("name", sorted(SEALING))
+
+
+@each_sealing
+async def test_what_a_vendor_no_longer_knows_as_its_own_goes_without_it(
+    vendor: FakeVendor, http: Http, name: str
+) -> None:
+    """Another key, another organisation: seals and signatures of before are refused, and the conversation goes on."""
+    speaker = Speaker(name, vendor, http)
+    history: list[Message] = []
+    await speaker.turn(history, "thinking and calls")
+    given = [s.encode() for s in vendor.signatures]
+    vendor.signatures.clear()
+    await speaker.turn(history, "thinking and calls")
+    assert [r.status for r in vendor.requests] == [200, 200, 400, 200, 200]
+    _, _, refused, mended, _ = (r.raw for r in vendor.requests)
+    assert given and any(s in refused for s in given) and not any(s in mended for s in given)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("begun", [True, False], ids=["in its words", "before any"])
+async def test_an_answer_that_the_limit_cut_goes_on_and_stays_good(vendor: FakeVendor, name: str, begun: bool) -> None:
+    thought = Thinking(text="hm")
+    cut = Say([thought, "The first half "] if begun else [thought], stop_reason="length")
+    vendor.script([cut, Say([Thinking(text="so"), "and the second."]), "Fine.", "Good."])
+    url = f"{vendor.base_url}/v1"
+    async with Agent(MODELS[name], base_url=url, api_key="k", tools=[], thinking="low") as agent:
+        answers = [(await agent.run(n)).text for n in ("1", "2", "3")]
+    assert answers == [f"{'The first half ' * begun}and the second.", "Fine.", "Good."]
+    assert [r.status for r in vendor.requests] == [200] * 4
