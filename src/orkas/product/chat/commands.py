@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orkas.harness.sessions.names import fresh_name
 from orkas.infra.errors import OrkasError
 from orkas.infra.messages import AssistantMessage, UserMessage, text_of
-from orkas.product.chat import sessions
 from orkas.product.chat.words import one_line
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _stats(chat: Chat, _: str) -> None:
 
 def _clear(chat: Chat, _: str) -> None:
     old = chat.agent.session
-    chat.open_session(sessions.fresh_id())
+    chat.open_session(fresh_name())
     if old.messages and old.path:
         chat.screen.say(f"The old one is kept; /session {old.id} goes back to it.", "dim")
 

@@ -46,6 +46,7 @@ def parser() -> parsing.Parser:
         description="Run one turn: the answer on stdout, what the tools do on stderr.\n"
         "With a prompt and piped input, the input is given to the model as context.",
         example='git diff | orkas run "Write a commit message for this"',
+        stray=_stray,
     )
     own.add_argument("prompt", metavar="PROMPT|-", nargs="?", help="what to do; - or nothing: read it from stdin")
     parsing.model_options(own)
@@ -53,6 +54,10 @@ def parser() -> parsing.Parser:
     own.add_argument("--ephemeral", action="store_true", help="keep the conversation in memory alone")
     own.add_argument("--max-cost", metavar="USD", help="limit for the cost of the turn")
     return parsing.common(own, do)
+
+
+def _stray(words: list[str]) -> str:
+    return "" if any(word.startswith("-") for word in words) else 'put the prompt in quotes: orkas run "what to do"'
 
 
 def do(options: argparse.Namespace) -> int:
