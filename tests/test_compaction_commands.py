@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from cli_support import CUSTOM, DEMO, orkas, serving
 from orkas import Session
+from orkas.harness.context.summary import HEADINGS
 from orkas.infra.messages import AssistantMessage, Text, ToolCall, text_of, tool_result, user_message
 from test_chat import Start, start  # noqa: F401 - the chat at a terminal, as a fixture
 

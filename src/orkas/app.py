@@ -160,8 +160,8 @@ class Agent:
         Leaving early ends the turn and leaves a valid session; ``contextlib.aclosing`` makes that happen at once.
 
         Raises:
-            UsageError: the prompt is empty and there is no image, a turn is already running, or an image cannot be used.
-                Nothing was sent or stored.
+            UsageError: the prompt is empty and there is no image, a turn is already running, or an image cannot be
+                used. Nothing was sent or stored.
         """
         _check_prompt(prompt, images)
         myself: list[weakref.ref[Any]] = []
@@ -384,11 +384,15 @@ def _folder(cwd: str | os.PathLike[str] | None) -> Path:
 _TOOLS = "give a list of functions and tools; orkas.builtins() is the list of the built-in ones"
 
 
+def _check_list(tools: object) -> None:
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools must be a list, not {tools!r}", hint=_TOOLS)
+
+
 def _by_name(tools: Iterable[Tool | Callable[..., Any]] | None) -> dict[str, Tool]:
     if tools is None:
         tools = builtins()
-    if isinstance(tools, str) or not isinstance(tools, Iterable):
-        raise UsageError(f"tools must be a list, not {tools!r}", hint=_TOOLS)
+    _check_list(tools)
     named: dict[str, Tool] = {}
     for given in tools:
         if not hasattr(given, "parameters") and not callable(given):

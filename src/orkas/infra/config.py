@@ -91,7 +91,7 @@ class Settings(msgspec.Struct):
     values: dict[str, Setting]
     warnings: list[str] = []
     broken: list[str] = []
-    """What cannot be used, and what to do: whole sentences. ``load`` raises the first unless asked to go on."""
+    """What cannot be used and, behind the last semicolon, what to do. ``load`` raises the first unless tolerant."""
 
     def __getitem__(self, key: str) -> Any:
         return self.values[key].value
@@ -138,7 +138,8 @@ def load(
     _take_file(settings)
     _take_environment(settings, environ)
     if settings.broken and not tolerant:
-        raise UsageError(settings.broken[0])
+        said, _, hint = settings.broken[0].rpartition("; ")
+        raise UsageError(said, hint=hint)
     for name, value in (flags or {}).items():
         if value is not None and name in KEYS:
             settings.values[name] = Setting(name, value, "flag")
@@ -224,7 +225,7 @@ def _read_file() -> tuple[str, dict[str, Any]]:
         return text, _parsed(text)
     except ValueError as error:  # UnicodeDecodeError and TOMLDecodeError
         what = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise UsageError(f"{path} is not valid: {what}", hint="edit that line, or remove the file") from None
+        raise UsageError(f"{path} is not valid: {what}", hint="edit or remove the file") from None
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -318,8 +319,8 @@ def _cut(text: str, name: str) -> str:
     table, _, key = name.rpartition(".")
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     start, end = _section(lines, table)
-    kept = [line for n, line in enumerate(lines) if not (start <= n < end and re.match(rf"\s*{re.escape(key)}\s*=", line))]
-    return "".join(kept)
+    ours = re.compile(rf"\s*{re.escape(key)}\s*=")
+    return "".join(line for n, line in enumerate(lines) if not (start <= n < end and ours.match(line)))
 
 
 def _says(text: str, content: dict[str, Any]) -> bool:

@@ -27,7 +27,7 @@ def summary_of(params: CompletionParams) -> str:
     asked = text_of(last) if isinstance(last, UserMessage) else ""
     form = asked if "## " in asked and "summar" in asked else params.system
     headings = _HEADING.findall(form)
-    if not headings or "Answer with the summary alone" not in form and "answer with the summary alone" not in form:
+    if not headings or "answer with the summary alone" not in form.lower():
         return ""
     words = _WORDS.search(asked)
     found = _from_transcript(asked) if asked.startswith("<") else _from_messages(params.messages[:-1])
@@ -48,7 +48,7 @@ def _from_messages(messages: Sequence[Message]) -> _Found:
     for message in messages:
         if isinstance(message, UserMessage):
             if message.origin == "summary":
-                found.done += [line for line in text_of(message).splitlines() if line.startswith(("- asked: ", "- ran "))]
+                found.done += _entries(text_of(message))
             elif message.origin is None:
                 found.goal = _short(text_of(message))
                 found.done.append(f"- asked: {found.goal}")
@@ -62,10 +62,15 @@ def _from_messages(messages: Sequence[Message]) -> _Found:
     return found
 
 
+def _entries(text: str) -> list[str]:
+    """What an earlier summary of ours lists."""
+    return [line for line in text.splitlines() if line.startswith(("- asked: ", "- ran "))]
+
+
 def _from_transcript(text: str) -> _Found:
     """The same from a part of a conversation that is given as text."""
     found = _Found()
-    found.done += [line for line in text.splitlines() if line.startswith(("- asked: ", "- ran "))]
+    found.done += _entries(text)
     for kind, rest in _ENTRY.findall(text):
         if kind == "user":
             found.goal = _short(rest)

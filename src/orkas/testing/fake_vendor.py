@@ -86,8 +86,8 @@ class FakeVendor:
     words and takes no reply. Any path that ends like the vendor's is served, so the base URL of every vendor's row
     fits. Use it as a context manager, from synchronous and asynchronous code and for child processes alike.
 
-    ``replies``: a bare string is one reply. ``strict`` False accepts every request that can be parsed. ``keys``: the good API keys, None for any but none.
-    ``models``: the models there are, None for any.
+    ``replies``: a bare string is one. ``strict`` False accepts every request that can be parsed. ``keys``: the good API
+    keys, None for any but none. ``models``: the models there are, None for any.
     """
 
     def __init__(

@@ -58,7 +58,8 @@ def _get(options: argparse.Namespace) -> int:
     if options.json:
         out.data({"key": found.key, "value": _shown(found.value), "origin": found.origin})
     elif found.value == "":
-        out.note(f"{found.key} is not set: {config.key_of(found.key).about}")
+        instead = config.key_of(found.key).about.partition("empty: ")[2]
+        out.note(f"{found.key} is not set" + (f"; what counts is {instead}" if instead else ""))
     else:
         out.line(str(_shown(found.value)))
     return 0
