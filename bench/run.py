@@ -34,7 +34,8 @@ from model import Script  # noqa: E402 - this folder is no package
 
 BASE = "raw_httpx"
 CLIENTS = (BASE, "raw_aiohttp", "ours")
-NEEDS = {"raw_httpx": ("httpx",), "raw_aiohttp": ("aiohttp",), "ours": ("orkas", "aiohttp", "msgspec")}
+NEEDS = {"raw_httpx": ("httpx",), "raw_aiohttp": ("aiohttp",), "ours": ("aiohttp", "msgspec", "platformdirs")}
+"""Packages of each client."""
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
 CLIENT_CORE, MODEL_CORE = CORES[0], CORES[-1]
 

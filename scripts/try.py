@@ -9,6 +9,7 @@ from pathlib import Path
 
 from environment import environment
 
+LOCAL = "with-local-model"
 REQUEST = "Which file in this folder is the largest?"
 
 
@@ -24,11 +25,9 @@ def main() -> int:
         "without it a key or a local server is used where there is one, else the offline demo",
     )
     words = parser.parse_args().words
-    local = words[:1] == ["with-local-model"]
-    if not local and words and words[0].startswith("with-"):
-        sys.exit(f"try.py: {words[0]} is not known; did you mean with-local-model?")
-    if len(words) > local and len(words) != local + 1:
-        sys.exit(f'try.py: put the request in quotes: try.py "{" ".join(words[local:])}"')
+    local = words[:1] == [LOCAL]
+    if not local and words and (words[0].startswith("with-") or words[0] in LOCAL.split("-")):
+        sys.exit(f"try.py: {words[0]} is not known; did you mean {LOCAL}?")
     request = " ".join(words[1:] if local else words) or REQUEST
     orkas = str(environment(".venv", "chat,local" if local else "chat", editable=False) / "orkas")
     if local and subprocess.run([orkas, "models", "install", "local"]).returncode != 0:
