@@ -25,12 +25,13 @@ def summary_of(params: CompletionParams) -> str:
     """The summary that the last message asks for, under the headings it names; empty: it asks for none."""
     last = params.messages[-1] if params.messages else None
     asked = text_of(last) if isinstance(last, UserMessage) else ""
-    form = asked if "## " in asked and "summar" in asked else params.system
+    as_text = asked.startswith("<")
+    form = params.system if as_text else asked
     headings = _HEADING.findall(form)
     if not headings or "answer with the summary alone" not in form.lower():
         return ""
     words = _WORDS.search(asked)
-    found = _from_transcript(asked) if asked.startswith("<") else _from_messages(params.messages[:-1])
+    found = _from_transcript(asked) if as_text else _from_messages(params.messages[:-1])
     return _written(headings, found, int(words[1]) if words else 400)
 
 
