@@ -101,6 +101,9 @@ _STALE = 600.0
 """Seconds after which a temporary file has no writer any more."""
 
 
+_ELSE = "check the disk"
+
+
 def _failure(path: Path, error: OSError) -> StorageError:
     """An operating system's refusal as one sentence with the way out."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -108,7 +111,7 @@ def _failure(path: Path, error: OSError) -> StorageError:
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         hint = f"make {str(path.parent)!r} writable, or set ORKAS_HOME to a folder that is"
     else:
-        hint = "check the disk"
+        hint = _ELSE
     return StorageError(f"{path.name!r} could not be written: {error.strerror or error}", hint=hint)
 
 
@@ -118,10 +121,14 @@ def make_folder(folder: Path, ops: Ops = OPS) -> None:
     Raises:
         StorageError: it cannot be made, or a file has its name.
     """
+    _make_folder(folder, folder, ops)
+
+
+def _make_folder(folder: Path, wanted: Path, ops: Ops) -> None:
     if folder.is_dir():
         return
     if folder.parent != folder:
-        make_folder(folder.parent, ops)
+        _make_folder(folder.parent, wanted, ops)
     try:
         with suppress(FileExistsError):
             ops.mkdir(folder)
@@ -129,7 +136,11 @@ def make_folder(folder: Path, ops: Ops = OPS) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         ops.sync_folder(folder.parent)
     except OSError as error:
-        raise _failure(folder, error) from error
+        failure = _failure(folder, error)
+        failure.message = f"the folder {str(wanted)!r} could not be made: {error.strerror or error}"
+        if failure.hint == _ELSE:
+            failure.hint = "set ORKAS_HOME to a folder that can be made"
+        raise failure from error
 
 
 def _write_all(ops: Ops, fd: int, data: bytes) -> None:

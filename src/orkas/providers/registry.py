@@ -32,15 +32,32 @@ def split_model(model: str) -> tuple[str, str]:
         if vendor.lower() not in _OURS and vendor.lower() not in table():
             raise UsageError(f"unknown vendor {vendor!r}", hint=_near(vendor))
         if not rest:
-            raise UsageError(f"{model!r} names no model", hint=f"write {vendor}/MODEL")
+            raise UsageError(f"{model!r} names no model", hint=_models_of(vendor.lower()))
+        if vendor.lower() == "demo" and rest != "offline":
+            raise UsageError(f"there is no model {model!r}", hint="the demo is demo/offline")
         return vendor.lower(), rest
     if not name:
         raise UsageError("no model given", hint="name one as vendor/model, or set ORKAS_MODEL")
     if found := max(_claims(name, table()), default=None):
         return found[1], name
+    if name.lower() in vendor_names():
+        raise UsageError(f"{model!r} names a vendor and no model", hint=_models_of(name.lower()))
     if ":" in name:
         return "ollama", name
     raise UsageError(f"{model!r} does not say which vendor it belongs to", hint=f"write vendor/{name}; {_near(name)}")
+
+
+def _models_of(vendor: str) -> str:
+    """What to write for a model of this vendor."""
+    from orkas.providers.discovery import DEFAULT_MODELS, DEMO
+    from orkas.providers.local import installed
+
+    if vendor == "local":
+        names = [model.model for model in installed()]
+        return f"write {' or '.join(names)}" if names else "none is installed: orkas models install local"
+    known = (model for model in (*DEFAULT_MODELS.values(), DEMO) if model.partition("/")[0] == vendor)
+    example = next(known, None)
+    return f"write {vendor}/MODEL, such as {example}" if example else f"write {vendor}/MODEL"
 
 
 def _claims(name: str, rows: Mapping[str, Vendor]) -> list[tuple[int, str]]:

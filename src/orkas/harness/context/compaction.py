@@ -105,13 +105,14 @@ class Compactor:
                 prose = job.tightened(summariser.refused, prose)
             if prose and not await job.summarised(prose):
                 prose, reason = "", "the summary does not make enough room"
+                summariser.way_out = "go on first, until there is more to summarise"
             self._told(job, keep, prose, final=summariser.final)
             if not prose:
                 if forced:
                     raise ProviderError(
                         f"the conversation could not be summarised: {reason}",
                         class_=summariser.class_,
-                        hint="nothing was changed",
+                        hint=f"nothing was changed; {summariser.way_out}",
                     )
                 yield Notice(turn.next_seq(), "warning", f"The conversation could not be summarised: {reason}.")
         if prose or await self._folded(job):

@@ -35,6 +35,7 @@ class Summariser:
         self.reason = ""
         self.final = False
         self.class_: ErrorClass = "invalid_request"
+        self.way_out = "try again, or take another model"
         self.refused = 0
         """Tokens of the smallest request that the vendor called too long; 0: none."""
         self._turn = turn

@@ -19,14 +19,14 @@ import msgspec
 
 from orkas.harness.pairing import cut_points, is_clean_cut
 from orkas.harness.sessions.healing import heal
-from orkas.harness.sessions.names import locate, path_of, sessions_folder
+from orkas.harness.sessions.names import fresh_name, locate, path_of, sessions_folder
 from orkas.harness.sessions.page import to_html
 from orkas.harness.sessions.recovery import recover
 from orkas.harness.sessions.session import Session
 from orkas.harness.sessions.store import JsonlStore, files_of
 from orkas.harness.sessions.transcript import to_markdown
 from orkas.infra import files
-from orkas.infra.errors import StorageError, UsageError
+from orkas.infra.errors import SessionUnreadable, StorageError, UsageError
 from orkas.infra.home import home
 from orkas.infra.messages import (
     AssistantMessage,
@@ -114,9 +114,10 @@ def check(path: str | Path) -> dict[str, Any]:
     """What a session file holds and what is wrong with it, as plain data; never writes.
 
     Raises:
-        SessionMissing, SessionUnreadable: there is nothing to check.
+        SessionMissing, SessionUnreadable: there is nothing to check, or it is a file of another kind.
     """
     session = Session.read(path)
+    _must_be_session(session)
     loaded = session.loaded
     names = ("role", "content", "tool_call_id", "is_error", "synthetic")
     return {
@@ -125,6 +126,15 @@ def check(path: str | Path) -> dict[str, Any]:
         "repaired": {"synthesized": loaded.synthesized, "dropped": loaded.dropped, "reordered": loaded.reordered},
         "warnings": session.warnings,
     }
+
+
+def _must_be_session(session: Session) -> None:
+    """A file without a single message that does not begin as JSON lines do was never one of ours."""
+    if session.messages or session.path is None:
+        return
+    start = session.path.read_bytes()[:_HEAD_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip(b"\0 \t\r\n")
+    if start and not start.startswith(b"{"):
+        raise SessionUnreadable(f"{str(session.path)!r} is no session file", hint="a session file holds JSON lines")
 
 
 def repair(path: str | Path) -> Repair:
@@ -301,7 +311,7 @@ def _cut(session: Session, number: int | None) -> int:
 
 def _copy(source: Session, messages: list[Message], ops: files.Ops) -> str:
     """A new session with these messages and the files they name."""
-    with Session.open(new_id(), ops=ops) as copy:
+    with Session.open(fresh_name(), ops=ops) as copy:
         for file in _files_named(messages):
             _copy_file(source, copy, file, ops)
         if messages:
