@@ -286,7 +286,7 @@ def _months() -> list[Path]:
         raise StorageError(
             f"the statistics cannot be read: {error.strerror}", hint=f"check the mode of {str(folder())!r}"
         ) from error
-    return [path for path in paths if _is_month(path.name)]
+    return [path for path in paths if _is_month(path.name) and path.is_file()]
 
 
 def _is_month(name: str) -> bool:
@@ -297,7 +297,7 @@ def _is_month(name: str) -> bool:
 
 def _lines_of(path: Path) -> tuple[list[Line], int]:
     try:
-        data = path.read_bytes()
+        data = files.read(path)
     except OSError as error:
         raise StorageError(
             f"the statistics cannot be read: {path.name}: {error.strerror}", hint=f"check {str(path)!r}"

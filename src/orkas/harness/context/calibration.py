@@ -21,6 +21,8 @@ _SMOOTHING = 0.3
 """Weight of a new measure once a few are known; the first ones are averaged."""
 _MATERIAL = 0.02
 """Change of the ratio, relative, that is worth a write."""
+_FILE_BYTES = 10_000_000
+"""What is larger is none of ours."""
 _MODELS = 200
 """Models kept; the one learnt about longest ago goes first."""
 
@@ -99,7 +101,7 @@ class Calibration:
     def _read(self) -> dict[str, Learnt]:
         """What the file tells; a damaged or newer one tells what can be read of it."""
         try:
-            rows = msgspec.json.decode(self._path.read_bytes(), type=_File).models
+            rows = msgspec.json.decode(files.read(self._path, most=_FILE_BYTES), type=_File).models
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -37,6 +37,7 @@ from orkas.infra.messages import (
     encode,
     new_id,
     now,
+    seconds,
     text_of,
     well_formed,
 )
@@ -94,7 +95,7 @@ def list_sessions() -> list[SessionInfo]:
     now_s = time.time()
     try:
         with os.scandir(sessions_folder()) as entries:
-            paths = [Path(e.path) for e in entries if e.name.endswith(".jsonl") and e.name[0] != "." and e.is_file()]
+            paths = [Path(e.path) for e in entries if e.name.endswith(".jsonl") and e.name[0] != "." and _is_file(e)]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -102,6 +103,13 @@ def list_sessions() -> list[SessionInfo]:
     found = [item for path in paths if (item := _info(path, now_s)) is not None]
     found.sort(key=lambda item: (-item[0], -item[1], item[2].id))
     return [info for _, _, info in found]
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def last() -> str | None:
@@ -149,7 +157,7 @@ def repair(path: str | Path) -> Repair:
     with files.Lock(path.with_name(f"{name}.lock"), name):
         store = JsonlStore(path, id=name)
         found = store.load()
-        healed = heal(found, files_of(path))
+        healed = heal(found, path)
         counts = {"synthesized": healed.synthesized, "dropped": healed.dropped, "reordered": healed.reordered}
         done = Repair(str(path), False, None, counts, found.damaged)
         if healed.changed or found.damaged or found.duplicates:
@@ -271,7 +279,7 @@ def _hits(name: str, wanted: str) -> Iterator[Hit]:
 def _archived(path: Path) -> list[Message]:
     """What was taken out of a history, as far as it can be read."""
     with suppress(OSError):
-        return recover(path.with_name(path.name + ".archive").read_bytes()).messages
+        return recover(files.read(path.with_name(path.name + ".archive"))).messages
     return []
 
 
@@ -369,7 +377,7 @@ def _info(path: Path, now_s: float) -> _Line | None:
 
 
 def _look(path: Path, now_s: float) -> _Line:
-    with path.open("rb") as file:
+    with os.fdopen(files.OPS.open(path, os.O_RDONLY), "rb") as file:
         status = os.fstat(file.fileno())
         head = file.read(_HEAD_BYTES)
         tail = b""
@@ -379,7 +387,7 @@ def _look(path: Path, now_s: float) -> _Line:
     end = head.rfind(b"\n") + 1 if tail else len(head)
     first = recover(head[:end]).messages
     newest = recover(tail[tail.find(b"\n") + 1 :]).messages if tail else first
-    updated = _believable([_seconds(getattr(newest[-1], "ts", "")) if newest else 0.0, status.st_mtime], now_s)
+    updated = _believable([seconds(newest[-1].ts) if newest else 0.0, status.st_mtime], now_s)
     model = next((m.model for m in reversed(newest or first) if isinstance(m, AssistantMessage) and m.model), "")
     title = _title(first) or _title_of_cut(head[end:])
     return updated, status.st_mtime_ns, SessionInfo(_id(path), title, _stamp(updated), status.st_size, model)
@@ -396,18 +404,6 @@ def _stamp(seconds: float) -> str:
 def _believable(times: list[float], now_s: float) -> float:
     """The first time that does not lie in the future. No single clock or field is trusted."""
     return next((t for t in times if 0 < t <= now_s + _SKEW), 0.0)
-
-
-def _seconds(stamp: str | float) -> float:
-    if isinstance(stamp, int | float):
-        return float(stamp)
-    from datetime import UTC, datetime
-
-    try:
-        parsed = datetime.fromisoformat(stamp)
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def _title(messages: list[Message]) -> str:
