@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from orkas.harness.context.calibration import HIGHEST, LOWEST, Calibration, Learnt
+from orkas.harness.context.bound import Bound
+from orkas.harness.context.calibration import HIGHEST, LOWEST, Calibration, Learnt, plausible, prompt_of
 from orkas.harness.context.sizes import message_size, tools_size
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import AssistantMessage, Message, Thinking, Usage, UserMessage
@@ -26,6 +27,9 @@ _SMALLEST_WINDOW = 1_000
 """A window below is none: no model is that small, but limits a minute are."""
 _MEASURED = 200
 """Estimate from which on a report says something about the model rather than about what stands around the text."""
+
+_AT_ONCE = 4_000
+"""Tokens that are weighed at the end of a turn only to learn from them; it takes about half a millisecond."""
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -77,15 +81,26 @@ class _Report(msgspec.Struct, frozen=True):
     ts: str | float
 
 
-class _Heard(msgspec.Struct, frozen=True):
-    """The newest reply of this process, which describes the history whatever its time says."""
+class _Heard(msgspec.Struct, eq=False, gc=False):
+    """A reply of this process, which describes the history whatever its time says."""
 
     usage: Usage
+    counted: int
     model: str
-    last: Message | None
-    """What the request ended with."""
-    added: int
-    """What that weighs, if it was for this one request alone."""
+    sent: Sequence[Message]
+    """The messages of the request, and what grew behind them since."""
+    upto: int
+    """How many of them are history."""
+    newest: Message | None
+    """The last of these."""
+    extra: Message | None
+    """Words that stood behind the history in that one request alone."""
+    fixed: int
+    """Our estimate of the part that is no message."""
+    most: int
+    """Our estimate of the history, at most."""
+    added: int = 0
+    """What ``extra`` weighs."""
 
 
 class Meter:
@@ -113,7 +128,11 @@ class Meter:
         self._report: _Report | None = None
         self._boundary: str | float | None = None  # when the newest summary was written; None: there is none
         self._stale = False  # only what is heard from now on describes the history
-        self._heard: _Heard | None = None
+        self._heard: dict[int, _Heard] = {}  # by identity of the usage; those that wait, or the newest one
+        self._waiting: list[_Heard] = []  # they calibrate once their requests are weighed
+        self._bound = Bound()
+        self._asked: tuple[CompletionParams, ModelInfo] | None = None  # of the newest request, unless it was weighed
+        self._length = 0  # of the history that was looked at last
         self._system = ""
         self._tools: Sequence[ToolDef] = ()
         self._fixed = 0
@@ -128,24 +147,44 @@ class Meter:
         a model whose answers could fill the window still has a history.
         """
         self._use(params.model)
-        fixed_raw = self._fixed_of(params)
-        self._grow(params.messages)
-        ratio = self._now.ratio
-        fixed = math.ceil(fixed_raw * ratio)
+        self._settle()
+        self._fixed_of(params)
+        self._grow(params.messages, len(params.messages))
+        self._length = len(params.messages)
+        base, after = self._parts(self._now.ratio)
+        self._bound.start(self._length, self._last, base, after, self._sums[-1])
+        load, told = self._framed(math.ceil(base + after * self._now.ratio), params, info)
+        self._sent, self._asked = (load, told), None
+        return load
+
+    def at_most(self, params: CompletionParams, info: ModelInfo) -> Load:
+        """Never less full than what ``load`` says with what was learnt so far, and cheaper: what is new since the last
+        ``load`` is not weighed. The load itself where nothing was weighed yet."""
+        self._use(params.model)
+        most = self._bound.follow(params.messages, self._now.ratio, self._fixed_of(params), self._is_sure)
+        if most is None:
+            return self.load(params, info)
+        self._length = len(params.messages)
+        self._asked = params, info
+        return self._framed(most, params, info)[0]
+
+    def _framed(self, messages: int, params: CompletionParams, info: ModelInfo) -> tuple[Load, bool]:
+        """What messages of that size make of the window, and whether anybody told the window."""
+        fixed = math.ceil(self._fixed * self._now.ratio)
         window, told = self._window_of(info)
         reserve = params.max_output
         if reserve is None:
             reserve = max(0, min(info.max_output or DEFAULT_OUTPUT, (window - fixed) // 2))
-        load = Load(self._messages(ratio), fixed, window, reserve)
-        self._sent = load, told
-        return load
+        return Load(messages, fixed, window, reserve), told
 
     def size(self, messages: Sequence[Message]) -> int:
         """Tokens of these messages alone, for the model in use."""
+        self._settle()
         return math.ceil(sum(map(self._size, messages)) * self._now.ratio)
 
     def text(self, text: str) -> int:
         """Tokens of a text, for the model in use."""
+        self._settle()
         return math.ceil(estimate(text) * self._now.ratio)
 
     def heard(self, params: CompletionParams, reply: AssistantMessage) -> None:
@@ -155,25 +194,55 @@ class Meter:
         this request, and is ignored.
         """
         usage = reply.usage
-        counted = _prompt(usage)
+        counted = prompt_of(usage)
         if usage is None or counted is None:
             return
         self.vendor = self.vendor or reply.model.partition("/")[0]
         self._use(params.model)
         if reply.model and reply.model != self._model:
             return  # somebody else answered
-        raw, added = self._weighed(params.messages)
-        last = params.messages[-1] if params.messages else None
-        self._heard = _Heard(usage, self._model, last, added)
-        raw += self._fixed_of(params)
-        if not _plausible(counted, raw):
+        sent, upto = params.messages, len(params.messages)
+        extra = sent[-1] if upto == self._length + 1 else None
+        if extra is not None:
+            upto -= 1
+        heard = _Heard(
+            usage, counted, self._model, sent, upto, sent[upto - 1] if upto else None, extra, self._fixed_of(params),
+            self._bound.most,
+        )  # fmt: skip
+        self._heard[id(usage)] = heard
+        self._waiting.append(heard)
+
+    def _settle(self, most: int | None = None) -> None:
+        """Learn from the reports that wait: this is when their requests are weighed. ``most``: only from those of a
+        smaller history."""
+        waiting = self._waiting
+        while waiting and (most is None or waiting[0].most <= most):
+            self._measure(waiting.pop(0))
+        if len(self._heard) > 1 and not waiting:
+            self._heard = dict([self._heard.popitem()])
+
+    def _measure(self, heard: _Heard) -> None:
+        raw = self._weighed(heard)
+        if raw is None or not plausible(heard.counted, raw):
             return
         if raw >= _MEASURED:
-            self._now.measured(counted / raw)
-        if self._now.window is not None and counted > self._now.window:
+            self._now.measured(heard.counted / raw)
+        if self._now.window is not None and heard.counted > self._now.window:
             self._now.window = None
-        if counted > self._guessed.get(self._model, counted):
+        if heard.counted > self._guessed.get(self._model, heard.counted):
             del self._guessed[self._model]
+
+    def _weighed(self, heard: _Heard) -> int | None:
+        """Our estimate of a request; None where its history has changed meanwhile."""
+        sent, upto, n = heard.sent, heard.upto, len(self._sums) - 1
+        if upto and (upto > len(sent) or sent[upto - 1] is not heard.newest):
+            return None
+        heard.added = message_size(heard.extra) if heard.extra is not None else 0
+        around = heard.added + heard.fixed
+        if n <= upto and (n == 0 or sent[n - 1] is self._last):
+            self._grow(sent, upto)
+            return self._sums[upto] + around
+        return sum(map(self._size, sent[:upto])) + around
 
     def refused(self, model: str, error: ProviderError) -> None:
         """The vendor called a request too long: learn the window from its words.
@@ -181,6 +250,8 @@ class Meter:
         Without a number the request itself is the measure: the window is below what we believe to have sent. That is
         kept for later sessions only where nobody has told the model's window.
         """
+        if self._asked is not None:
+            self.load(*self._asked)
         sent, told = self._sent or (None, True)
         total = sent.messages + sent.fixed if sent else None
         window = error.window
@@ -194,30 +265,29 @@ class Meter:
 
     def forget(self) -> None:
         """The history was rewritten: what was reported before no longer describes it."""
+        self._settle()
         self._restart()
+        self._bound.forget()
         self._stale = True
-        self._heard = None
+        self._heard.clear()
 
     def save(self) -> None:
-        """Keep what was learnt for later sessions, if it is news. Never fails."""
-        self._learnt.save()
+        """Keep what was learnt for later sessions, if it is news. Never fails.
 
-    def _weighed(self, sent: Sequence[Message]) -> tuple[int, int]:
-        """Our estimate of the messages of a request, and of the words among them that stand behind the history."""
-        n = len(self._sums) - 1
-        if len(sent) == n and (n == 0 or sent[-1] is self._last):
-            return self._sums[n], 0
-        if len(sent) == n + 1 and (n == 0 or sent[n - 1] is self._last):
-            added = message_size(sent[n])
-            return self._sums[n] + added, added
-        return sum(map(self._size, sent)), 0
+        At the end of a turn; something is learnt from each that the vendor counted, but no long text is weighed for it.
+        """
+        if self._waiting:
+            self._settle(self._waiting[0].most + _AT_ONCE)
+        self._learnt.save()
 
     def _use(self, model: str) -> None:
         full = f"{self.vendor}/{model}" if self.vendor else model
         if full != self._model:
+            self._settle()
             self._model = full
             self._now = self._learnt.of(full)
             self._restart()
+            self._bound.forget()
 
     def _restart(self) -> None:
         self._sums, self._last, self._report, self._boundary = [0], None, None, None
@@ -244,26 +314,25 @@ class Meter:
         window = window or DEFAULT_WINDOW
         return min(window, self._guessed.get(self._model, window)), told is not None
 
-    def _messages(self, ratio: float) -> int:
-        whole = self._sums[-1] * ratio
+    def _parts(self, ratio: float) -> tuple[float, int]:
+        """Tokens of what the vendor counted, and our estimate of what follows it."""
         report = self._report
         if report is None:
-            return math.ceil(whole)
-        after = self._sums[-1] - self._sums[report.upto]
+            return 0.0, self._sums[-1]
         counted = report.total - (report.fixed + report.owned) * ratio
         covered = self._sums[report.upto] * ratio
-        return math.ceil(max(counted, covered * LOWEST) + after * ratio)
+        return max(counted, covered * LOWEST), self._sums[-1] - self._sums[report.upto]
 
-    def _grow(self, messages: Sequence[Message]) -> None:
-        """Look at what is new; at everything when this is not the history of before, grown."""
+    def _grow(self, messages: Sequence[Message], upto: int) -> None:
+        """Look at what is new among the first ``upto``; at all of them when this is not the history of before, grown."""
         sums = self._sums
         n = len(sums) - 1
-        if n > len(messages) or (n and messages[n - 1] is not self._last):
+        if n > upto or (n and messages[n - 1] is not self._last):
             self._restart()
             sums, n = self._sums, 0
-        if n == len(messages):
+        if n == upto:
             return
-        for i in range(n, len(messages)):
+        for i in range(n, upto):
             m = messages[i]
             sums.append(sums[i] + self._size(m))
             if type(m) is AssistantMessage:
@@ -271,7 +340,7 @@ class Meter:
                     self._consider(m, messages[i - 1] if i else None, i)
             elif type(m) is UserMessage and m.origin == "summary":
                 self._summary(m.ts)
-        self._last = messages[-1]
+        self._last = messages[upto - 1]
         if len(self._known) > 2 * len(messages) + 64:
             alive = set(map(id, messages))
             self._known = {k: v for k, v in self._known.items() if k in alive}
@@ -284,18 +353,23 @@ class Meter:
     def _consider(self, reply: AssistantMessage, before: Message | None, i: int) -> None:
         """Take what the vendor counted for this reply as the base, if it describes this history and this model."""
         usage = reply.usage
-        counted = _prompt(usage)
+        counted = prompt_of(usage)
         if usage is None or counted is None:
             return
         added = 0
-        heard = self._heard
-        if heard is not None and heard.usage is usage and heard.model == self._model:
-            added = 0 if heard.last is before else heard.added
+        heard = self._heard.get(id(usage))
+        if heard is not None and heard.model == self._model:
+            added = 0 if heard.extra is before else heard.added
         elif not self._describes(reply):
             return
-        if _plausible(counted, self._sums[i] + self._fixed + added):
+        if plausible(counted, self._sums[i] + self._fixed + added):
             total = counted + self._reply(reply, usage, self._sums[i + 1] - self._sums[i])
             self._report = _Report(i + 1, total, self._fixed, added, reply.ts)
+
+    def _is_sure(self, usage: Usage) -> bool:
+        """Whether this was heard of a request that was nothing but the history."""
+        heard = self._heard.get(id(usage))
+        return heard is not None and heard.model == self._model and heard.extra is None
 
     def _describes(self, reply: AssistantMessage) -> bool:
         """Whether the report of a reply that was stored earlier still says something of this history."""
@@ -314,18 +388,7 @@ class Meter:
         if usage.reasoning:
             kept = AssistantMessage([b for b in reply.content if type(b) is Thinking])
             counted += math.ceil(message_size(kept) * self._now.ratio) - usage.reasoning
-        return counted if _plausible(counted, raw) else math.ceil(raw * self._now.ratio)
-
-
-def _prompt(usage: Usage | None) -> int | None:
-    """All tokens of a request, cached or not; None where the vendor did not say."""
-    if usage is None or usage.input is None:
-        return None
-    return usage.input + (usage.cache_read or 0) + (usage.cache_write or 0)
-
-
-def _plausible(counted: int, estimated: float) -> bool:
-    return LOWEST * estimated <= counted <= HIGHEST * estimated
+        return counted if plausible(counted, raw) else math.ceil(raw * self._now.ratio)
 
 
 def _later(ts: str | float, than: str | float) -> bool:

@@ -10,8 +10,9 @@ import msgspec
 from orkas.infra import files
 from orkas.infra.errors import StorageError
 from orkas.infra.home import home
+from orkas.infra.messages import Usage
 
-__all__ = ["Calibration", "Learnt"]
+__all__ = ["Calibration", "Learnt", "plausible", "prompt_of"]
 
 _log = logging.getLogger("orkas.calibration")
 
@@ -25,6 +26,18 @@ _FILE_BYTES = 10_000_000
 """What is larger is none of ours."""
 _MODELS = 200
 """Models kept; the one learnt about longest ago goes first."""
+
+
+def plausible(counted: int, estimated: float) -> bool:
+    """Whether a count can be one of what was estimated so."""
+    return LOWEST * estimated <= counted <= HIGHEST * estimated
+
+
+def prompt_of(usage: Usage | None) -> int | None:
+    """All tokens of a request, cached or not; None where the vendor did not say."""
+    if usage is None or usage.input is None:
+        return None
+    return usage.input + (usage.cache_read or 0) + (usage.cache_write or 0)
 
 
 class Learnt(msgspec.Struct, omit_defaults=True):

@@ -17,7 +17,7 @@ import msgspec
 
 from orkas.harness import pairing
 from orkas.harness.context import facts, fold, plan, summary
-from orkas.harness.context.budget import Load
+from orkas.harness.context.budget import Load, Meter
 from orkas.harness.context.facts import Fact
 from orkas.harness.context.plan import Plan, Scales
 from orkas.harness.context.policy import Budgets, least_saving, policy
@@ -66,10 +66,17 @@ class Compactor:
         """Whether the next request must be preceded by a compaction."""
         if self._session is not turn.setup.session:
             self._forget(turn.setup.session)
-        load = _load(turn)
+        setup, params = turn.setup, turn.params()
+        info = setup.provider.info(setup.model)
+        return self._asks(setup.meter.at_most(params, info), setup.meter) and self._asks(
+            setup.meter.load(params, info), setup.meter
+        )
+
+    def _asks(self, load: Load, meter: Meter) -> bool:
+        """Whether so full a window asks for a compaction; a fuller one does, too."""
         if load.usable < _LEAST_ROOM or load.messages > load.usable:
             return True
-        return load.over(turn.setup.meter.compact_at) and load.messages >= self._rest
+        return load.over(meter.compact_at) and load.messages >= self._rest
 
     async def run(
         self, turn: Turn, *, keep: str = "", overflowed: bool = False, forced: bool = False
