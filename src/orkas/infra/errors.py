@@ -42,6 +42,7 @@ class ProviderError(OrkasError):
 
     ``class_`` decides what happens next, ``status`` is the HTTP status (None: no answer), ``wait_s`` the seconds the
     vendor asked to wait (None: it did not say), ``window`` the tokens its model takes at most, where a refusal told.
+    ``vague``: a refusal as too long that says nothing of tokens (a proxy's page, an empty body).
     ``reached``: False when not even a connection came about. ``local``: the address is this machine's own.
     """
 
@@ -53,6 +54,7 @@ class ProviderError(OrkasError):
         status: int | None = None,
         wait_s: float | None = None,
         window: int | None = None,
+        vague: bool = False,
         reached: bool = True,
         local: bool = False,
         hint: str = "",
@@ -62,6 +64,7 @@ class ProviderError(OrkasError):
         self.status = status
         self.wait_s = wait_s
         self.window = window
+        self.vague = vague
         self.reached = reached
         self.local = local
 

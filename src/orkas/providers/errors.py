@@ -51,8 +51,9 @@ def classify(
         marks = _clip(mask(said.marks[:_READ], secrets))
         sentence = f"{where} without saying why" + (f" ({marks})" if marks else "")
     window = told_window(said.everything, said.windows) if class_ == "context_overflow" else None
-    hint = _HINTS.get(class_, "")
-    return ProviderError(sentence, class_=class_, status=status, wait_s=wait, window=window, hint=hint)
+    vague = class_ == "context_overflow" and "token" not in said.everything and not _OVERFLOW.search(said.everything)
+    hint = _HINTS.get("vague" if vague else class_, "")
+    return ProviderError(sentence, class_=class_, status=status, wait_s=wait, window=window, vague=vague, hint=hint)
 
 
 _HINTS: dict[str, str] = {
@@ -60,6 +61,7 @@ _HINTS: dict[str, str] = {
     "quota": "check the account's plan and balance, or use another model",
     "not_found": "check the model's name with 'orkas models'",
     "context_overflow": "compact the session or start a new one",
+    "vague": "check the address and what stands before it, or, where the conversation is long, compact the session",
 }
 
 
