@@ -6,6 +6,7 @@ import base64
 import errno
 import json
 import struct
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,62 @@ def test_who_tells_the_window() -> None:
     one.refused(MODEL, refusal(50_000))
     assert one.load(request, KNOWN).window == 50_000
     assert meter(window=30_000).load(request, KNOWN).window == 30_000
+
+
+def test_an_explicit_window_wins_over_what_was_learnt_before(tmp_path: Path) -> None:
+    first, request = learnt(tmp_path / "c.json"), params([user_message(WORDS * 1_000)])
+    first.load(request, KNOWN)
+    first.refused(MODEL, refusal(5_000))
+    first.save()
+    assert learnt(tmp_path / "c.json").load(request, KNOWN).window == 5_000
+    given = meter(window=30_000, learnt=Calibration(tmp_path / "c.json"))
+    assert given.load(request, KNOWN).window == 30_000
+    given.refused(MODEL, refusal(6_000))
+    assert given.load(request, KNOWN).window == 6_000
+
+
+@pytest.mark.parametrize("age", [-200_000, 90_000, 1e9])
+def test_a_window_that_was_told_long_ago_is_no_longer_believed(tmp_path: Path, age: float) -> None:
+    path, request = tmp_path / "c.json", params([user_message(WORDS * 1_000)])
+    row: dict[str, Any] = {"ratio": 1.0, "window": 5_000, "told": time.time() - age}
+    path.write_text(json.dumps({"version": 1, "models": {MODEL: row}}))
+    assert learnt(path).load(request, KNOWN).window == 200_000
+    row["told"] = time.time() - 80_000
+    path.write_text(json.dumps({"version": 1, "models": {MODEL: row}}))
+    again = learnt(path)
+    assert again.load(request, KNOWN).window == 5_000
+    again.refused(MODEL, refusal(5_000))
+    again.save()
+    assert json.loads(path.read_text())["models"][MODEL]["told"] > time.time() - 1_000, "it is dated anew"
+
+
+@pytest.mark.parametrize("info", [KNOWN, ModelInfo()])
+def test_a_refusal_that_speaks_of_no_tokens_teaches_nothing_where_the_request_was_small(info: ModelInfo) -> None:
+    for words, taught in ((1_000, False), (5_000, True)):
+        one = meter()
+        whole = one.load(params([user_message(WORDS * words)]), info)
+        one.refused(MODEL, ProviderError("HTTP 413", class_="context_overflow", vague=True))
+        assert (one.load(params([]), info).window < whole.window) == taught
+
+
+def test_a_guess_leaves_room_for_a_conversation() -> None:
+    for system, words in (("", 1), (WORDS * 400, 1), (WORDS * 400, 100)):
+        one = meter()
+        one.load(params([user_message(WORDS * words)], system), KNOWN)
+        one.refused(MODEL, refusal(None))
+        load = one.load(params([user_message("hello")], system), KNOWN)
+        assert load.window >= max(4_096, 2 * load.fixed) and load.usable > 1_000
+
+
+def test_what_was_taught_can_be_put_to_the_test() -> None:
+    one = meter()
+    one.load(params([user_message(WORDS * 1_000)]), KNOWN)
+    assert not one.test_window(KNOWN), "nothing was taught"
+    for told in (5_000, None):
+        one.refused(MODEL, refusal(told))
+        assert one.load(params([]), KNOWN).window < 200_000
+        assert one.test_window(KNOWN)
+        assert one.load(params([user_message(WORDS * 1_000)]), KNOWN).window == 200_000
 
 
 def test_an_explicit_window_is_the_upper_bound_of_what_a_refusal_teaches() -> None:
@@ -538,15 +595,14 @@ def test_what_was_learnt_serves_the_next_session(tmp_path: Path) -> None:
     assert (other.window, other.messages) == (200_000, meter().size([user_message(WORDS * 50)]))
 
 
-def test_a_guess_is_kept_only_where_nobody_knows_the_window(tmp_path: Path) -> None:
-    for info, kept in ((ModelInfo(), True), (KNOWN, False)):
-        path = tmp_path / f"{kept}.json"
-        one = learnt(path)
+def test_a_guess_is_never_kept(tmp_path: Path) -> None:
+    for info, window in ((ModelInfo(), DEFAULT_WINDOW), (KNOWN, 200_000)):
+        one = learnt(tmp_path / "c.json")
         sent = one.load(params([user_message(WORDS * 1_000)]), info)
         one.refused(MODEL, refusal(None))
+        assert one.load(params([]), info).window == sent.messages
         one.save()
-        window = learnt(path).load(params([]), info).window
-        assert window == (sent.messages if kept else 200_000)
+        assert learnt(tmp_path / "c.json").load(params([]), info).window == window
 
 
 def test_only_news_is_written(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from orkas.harness.context.bound import Bound
-from orkas.harness.context.calibration import HIGHEST, LOWEST, Calibration, Learnt, plausible, prompt_of
+from orkas.harness.context.calibration import LOWEST, Calibration, Learnt, plausible, prompt_of
 from orkas.harness.context.sizes import message_size, tools_size
+from orkas.harness.context.windows import DEFAULT_WINDOW, Windows
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import AssistantMessage, Message, Thinking, Usage, UserMessage
 from orkas.infra.tokens import estimate
@@ -19,12 +20,8 @@ __all__ = ["COMPACT_AT", "DEFAULT_OUTPUT", "DEFAULT_WINDOW", "Load", "Meter"]
 
 COMPACT_AT = 0.6
 """Share of the usable window at which older messages are replaced by a summary."""
-DEFAULT_WINDOW = 128_000
-"""Assumed where nobody told the window and no refusal has taught it."""
 DEFAULT_OUTPUT = 8_192
 """Kept free for the answer where nobody told how long it may get."""
-_SMALLEST_WINDOW = 1_000
-"""A window below is none: no model is that small, but limits a minute are."""
 _MEASURED = 200
 """Estimate from which on a report says something about the model rather than about what stands around the text."""
 
@@ -117,9 +114,8 @@ class Meter:
         self.compact_at = compact_at
         self.vendor = ""
         """The vendor in use. Until it is told, the one that replied last."""
-        self._window = window
         self._learnt = learnt or Calibration(keep=False)
-        self._guessed: dict[str, int] = {}
+        self._windows = Windows(window, self._learnt)
         self._now = Learnt()
         self._model = ""
         self._known: dict[int, tuple[Message, int]] = {}
@@ -136,13 +132,12 @@ class Meter:
         self._system = ""
         self._tools: Sequence[ToolDef] = ()
         self._fixed = 0
-        self._sent: tuple[Load, bool] | None = None
+        self._sent: tuple[Load, int] | None = None
 
     def load(self, params: CompletionParams, info: ModelInfo) -> Load:
         """What this request weighs.
 
-        The window is what was given explicitly, at most what a refusal has taught; else what a refusal has taught;
-        else what the catalogue knows; else ``DEFAULT_WINDOW``. What is kept for the answer is ``params.max_output``
+        The window: see ``Windows.of``. What is kept for the answer is ``params.max_output``
         as it is; else what the model may write at most, but no more than half of what the fixed part leaves, so that
         a model whose answers could fill the window still has a history.
         """
@@ -153,8 +148,8 @@ class Meter:
         self._length = len(params.messages)
         base, after = self._parts(self._now.ratio)
         self._bound.start(self._length, self._last, base, after, self._sums[-1])
-        load, told = self._framed(math.ceil(base + after * self._now.ratio), params, info)
-        self._sent, self._asked = (load, told), None
+        load, known = self._framed(math.ceil(base + after * self._now.ratio), params, info)
+        self._sent, self._asked = (load, known), None
         return load
 
     def at_most(self, params: CompletionParams, info: ModelInfo) -> Load:
@@ -168,14 +163,14 @@ class Meter:
         self._asked = params, info
         return self._framed(most, params, info)[0]
 
-    def _framed(self, messages: int, params: CompletionParams, info: ModelInfo) -> tuple[Load, bool]:
-        """What messages of that size make of the window, and whether anybody told the window."""
+    def _framed(self, messages: int, params: CompletionParams, info: ModelInfo) -> tuple[Load, int]:
+        """What messages of that size make of the window, and the window without what refusals taught."""
         fixed = math.ceil(self._fixed * self._now.ratio)
-        window, told = self._window_of(info)
+        window, known = self._windows.of(self._model, info)
         reserve = params.max_output
         if reserve is None:
             reserve = max(0, min(info.max_output or DEFAULT_OUTPUT, (window - fixed) // 2))
-        return Load(messages, fixed, window, reserve), told
+        return Load(messages, fixed, window, reserve), known
 
     def size(self, messages: Sequence[Message]) -> int:
         """Tokens of these messages alone, for the model in use."""
@@ -227,10 +222,7 @@ class Meter:
             return
         if raw >= _MEASURED:
             self._now.measured(heard.counted / raw)
-        if self._now.window is not None and heard.counted > self._now.window:
-            self._now.window = None
-        if heard.counted > self._guessed.get(self._model, heard.counted):
-            del self._guessed[self._model]
+        self._windows.took(self._model, heard.counted)
 
     def _weighed(self, heard: _Heard) -> int | None:
         """Our estimate of a request; None where its history has changed meanwhile."""
@@ -245,23 +237,17 @@ class Meter:
         return sum(map(self._size, sent[:upto])) + around
 
     def refused(self, model: str, error: ProviderError) -> None:
-        """The vendor called a request too long: learn the window from its words.
-
-        Without a number the request itself is the measure: the window is below what we believe to have sent. That is
-        kept for later sessions only where nobody has told the model's window.
-        """
+        """The vendor called a request too long: learn the window from it (see ``Windows.refused``)."""
         if self._asked is not None:
             self.load(*self._asked)
-        sent, told = self._sent or (None, True)
-        total = sent.messages + sent.fixed if sent else None
-        window = error.window
-        if window is not None and window >= _SMALLEST_WINDOW and (total is None or window <= HIGHEST * total):
-            self._learnt.of(model).window = window
-        elif total is not None and total >= _SMALLEST_WINDOW:
-            if told:
-                self._guessed[model] = min(total, self._guessed.get(model, total))
-            else:
-                self._learnt.of(model).window = total
+        sent = self._sent
+        self._windows.refused(
+            model, error, (sent[0].messages + sent[0].fixed, sent[0].fixed, sent[1]) if sent else None
+        )
+
+    def test_window(self, info: ModelInfo) -> bool:
+        """Whether a larger window than refusals taught may be tried; then it is believed until the next refusal."""
+        return self._windows.test(self._model, info)
 
     def forget(self) -> None:
         """The history was rewritten: what was reported before no longer describes it."""
@@ -305,14 +291,6 @@ class Meter:
                 self._fixed = estimate(params.system) + tools_size(params.tools)
             self._system, self._tools = params.system, params.tools
         return self._fixed
-
-    def _window_of(self, info: ModelInfo) -> tuple[int, bool]:
-        """The window, and whether anybody told it."""
-        learnt = self._now.window
-        told = self._window or info.context_window
-        window = min(self._window, learnt) if self._window and learnt else self._window or learnt or told
-        window = window or DEFAULT_WINDOW
-        return min(window, self._guessed.get(self._model, window)), told is not None
 
     def _parts(self, ratio: float) -> tuple[float, int]:
         """Tokens of what the vendor counted, and our estimate of what follows it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
 import msgspec
@@ -24,6 +25,10 @@ _MATERIAL = 0.02
 """Change of the ratio, relative, that is worth a write."""
 _FILE_BYTES = 10_000_000
 """What is larger is none of ours."""
+_DAY_S = 86_400.0
+"""A window that a refusal told is believed so long: servers are started anew with another one."""
+_DATED_ANEW_S = 3_600.0
+"""The same window, told again this much later, is worth a write."""
 _MODELS = 200
 """Models kept; the one learnt about longest ago goes first."""
 
@@ -48,6 +53,17 @@ class Learnt(msgspec.Struct, omit_defaults=True):
     measures: int = 0
     window: int | None = None
     """Tokens the model takes at most, as a refusal told. None: none did."""
+    told: float = 0.0
+    """When it did, in seconds since the epoch."""
+
+    @property
+    def fresh_window(self) -> int | None:
+        """The window, where a refusal told it within a day."""
+        return self.window if self.window is not None and abs(time.time() - self.told) < _DAY_S else None
+
+    def refused(self, window: int) -> None:
+        """A refusal told the window just now."""
+        self.window, self.told = window, time.time()
 
     def measured(self, ratio: float) -> None:
         """One more report. Implausible ones must not come here."""
@@ -109,7 +125,9 @@ class Calibration:
 
     def _news(self, model: str) -> bool:
         now, then = (self._models or {})[model], self._stored.get(model, Learnt())
-        return now.window != then.window or abs(now.ratio / then.ratio - 1) > _MATERIAL
+        if now.window != then.window or (now.window is not None and abs(now.told - then.told) > _DATED_ANEW_S):
+            return True
+        return abs(now.ratio / then.ratio - 1) > _MATERIAL
 
     def _read(self) -> dict[str, Learnt]:
         """What the file tells; a damaged or newer one tells what can be read of it."""
