@@ -154,13 +154,15 @@ class Runner:
     async def _ask(self) -> AsyncGenerator[Event, None]:
         """One reply, with room made for it where needed. It is in the session, durable, when this ends."""
         turn, compactor = self.turn, self.turn.setup.compactor
-        due, overflowed = compactor.due(turn), False
+        words, answer_only = self._nudge, self._governor.answer_only
+        params = turn.params(words, answer_only=answer_only)
+        due, overflowed = compactor.due(turn, None if words else params), False
         while True:
             if due or overflowed:
                 async with aclosing(compactor.run(turn, overflowed=overflowed)) as events:
                     async for event in events:
                         yield event
-            params = turn.params(self._nudge, answer_only=self._governor.answer_only)
+                params = turn.params(words, answer_only=answer_only)
             exchange = Exchange(turn, params)
             try:
                 async with aclosing(exchange.events()) as events:
