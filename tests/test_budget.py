@@ -581,6 +581,7 @@ def test_the_end_of_a_turn_teaches_also_where_nothing_had_to_be_weighed(tmp_path
         history += [said, tool_result(str(n), WORDS * 100)]
     one.save()
     again = meter(learnt=Calibration(tmp_path / "c.json"))
+    again.load(params([]), KNOWN)
     assert again.text(WORDS * 50) == pytest.approx(1.7 * meter().text(WORDS * 50), rel=0.02)
 
 

@@ -32,8 +32,7 @@ from orkas.infra.abort import Abort
 from orkas.infra.errors import ProviderError
 from orkas.infra.events import Compaction, Done, Event, Retry, TextDelta, ToolEnd, ToolStart
 from orkas.infra.messages import AssistantMessage, Image, Text, Thinking, Usage, text_of, user_message
-from orkas.providers.base import ToolDef
-from orkas.providers.base import CompletionParams
+from orkas.providers.base import CompletionParams, ToolDef
 from orkas.testing import Cut, FakeVendor, Refuse, Say, ScriptedProvider, call
 
 MOST_STEPS = 40
