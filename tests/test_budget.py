@@ -574,6 +574,74 @@ def test_the_running_sum_is_what_a_fresh_look_gives(steps: list[str]) -> None:
         assert load.messages == meter().size(history) == one.size(history)
 
 
+BLOCKS = st.one_of(
+    st.text().map(lambda t: Text(text=t)),
+    st.text(alphabet="a A1.\n\t\ud800é文🙂", max_size=400).map(lambda t: Text(text=t, vendor={"more": t[:9]})),
+    st.text().map(lambda t: Thinking(text=t, signature=t, redacted=t[:3])),
+    st.dictionaries(st.text(), st.text()).map(lambda a: ToolCall(id="1", name="t", arguments=a)),
+    st.just(Image(media_type="image/png", data=png(500, 500))),
+    st.text().map(lambda t: Opaque(kind="odd", vendor={"x": t})),
+)
+
+
+@given(
+    st.lists(st.tuples(st.lists(BLOCKS, max_size=3), st.none() | st.floats(0.1, 6), st.integers(0, 3_000)), max_size=12),
+    st.integers(0, 3),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_bound_is_never_less_than_the_load(rounds: list[Any], each: int) -> None:
+    """Whatever is said and whatever the vendor counts; and what is learnt is the same as if each round was weighed."""
+    one, plain = meter(), meter()
+    history: list[Message] = [user_message(WORDS * 5)]
+    taught = False
+    for n, (blocks, ratio, wrote) in enumerate(rounds):
+        bound, load = one.at_most(params(history), KNOWN), plain.load(params(history), KNOWN)
+        if not taught:  # the bound knows what was learnt when a request was weighed last
+            assert bound.messages >= load.messages
+        usage = None if ratio is None else Usage(round(message_sum(history) * ratio), wrote)
+        said = AssistantMessage(blocks, MODEL, usage=usage, ts=f"2026-01-01T00:00:{n:02}.000Z")
+        one.heard(params(history), said)
+        plain.heard(params(history), said)
+        taught = taught or (usage is not None and message_sum(history) >= 200)
+        history += [said, tool_result(str(n), WORDS * n)]
+        if each and n % each == 0:
+            assert one.load(params(history), KNOWN) == plain.load(params(history), KNOWN)
+            taught = False
+    assert one.load(params(history), KNOWN) == plain.load(params(history), KNOWN)
+    assert one.text(WORDS) == plain.text(WORDS)
+
+
+def message_sum(messages: Sequence[Message]) -> int:
+    return sum(map(message_size, messages))
+
+
+def test_a_long_turn_whose_counts_come_from_the_vendor_is_not_weighed() -> None:
+    """What was counted stands in the place of all before it: the bound stays near the truth for a hundred rounds."""
+    vendor = Vendor(meter(), 1.0)
+    vendor.turn(WORDS)
+    for n in range(100):
+        request = vendor.params()
+        load = vendor.meter.at_most(request, KNOWN)
+        said = reply(WORDS, Usage(round(vendor.raw()), 20))
+        vendor.meter.heard(request, said)
+        vendor.messages += [said, tool_result(str(n), WORDS * 10)]
+    assert load.messages <= message_sum(vendor.messages) * 1.1
+
+
+def test_the_end_of_a_turn_teaches_also_where_nothing_had_to_be_weighed(tmp_path: Path) -> None:
+    one = meter(learnt=Calibration(tmp_path / "c.json"))
+    history: list[Message] = [user_message(WORDS * 50)]
+    for n in range(30):
+        one.at_most(params(history), KNOWN)
+        said = reply(WORDS, Usage(round(message_sum(history) * 1.7), 20))
+        one.heard(params(history), said)
+        history += [said, tool_result(str(n), WORDS * 100)]
+    one.save()
+    again = meter(learnt=Calibration(tmp_path / "c.json"))
+    again.load(params([]), KNOWN)
+    assert again.text(WORDS * 50) == pytest.approx(1.7 * meter().text(WORDS * 50), rel=0.02)
+
+
 # -- what is kept on disk
 
 

@@ -159,7 +159,9 @@ class Runner:
     async def _ask(self) -> AsyncGenerator[Event, None]:
         """One reply, with room made for it where needed. It is in the session, durable, when this ends."""
         turn, compactor = self.turn, self.turn.setup.compactor
-        due = compactor.due(turn)
+        words, answer_only = self._nudge, self._governor.answer_only
+        params = turn.params(words, answer_only=answer_only)
+        due = compactor.due(turn, None if words else params)
         refusal: ProviderError | None = None
         while True:
             if due or refusal:
@@ -171,7 +173,7 @@ class Runner:
                     if refusal is None or not refusal.vague:
                         raise
                     raise refusal from None  # who speaks of no tokens may have meant something else
-            params = turn.params(self._nudge, answer_only=self._governor.answer_only)
+                params = turn.params(words, answer_only=answer_only)
             exchange = Exchange(turn, params)
             try:
                 async with aclosing(exchange.events()) as events:

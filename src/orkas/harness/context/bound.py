@@ -28,7 +28,7 @@ class Bound:
         """Estimate of all that was followed, at most."""
 
     def start(self, count: int, last: Message | None, base: float, after: int, whole: int) -> None:
-        """A history of so many messages weighs ``base`` tokens and an estimate of ``after``; the estimate of all of it is ``whole``."""
+        """So many messages weigh ``base`` tokens and an estimate of ``after``; the estimate of all is ``whole``."""
         self._seen, self._last = count, last
         self._base, self._after = base, after
         self._least = self.most = whole
@@ -70,7 +70,7 @@ class Bound:
     def _reported(
         self, usage: Usage, counted: int, size: int, ratio: float, request: tuple[bool, int, int]
     ) -> None:
-        """A report takes the place of the sum where it is certain to be believed; where it may be, the larger counts."""
+        """A report that is sure to be believed takes the place of the sum; of one that may be, the larger counts."""
         sure, least, most = request
         if counted < LOWEST * least:
             return

@@ -302,7 +302,7 @@ class Meter:
         return max(counted, covered * LOWEST), self._sums[-1] - self._sums[report.upto]
 
     def _grow(self, messages: Sequence[Message], upto: int) -> None:
-        """Look at what is new among the first ``upto``; at all of them when this is not the history of before, grown."""
+        """Look at what is new among the first ``upto``; at all where this is not the history of before, grown."""
         sums = self._sums
         n = len(sums) - 1
         if n > upto or (n and messages[n - 1] is not self._last):

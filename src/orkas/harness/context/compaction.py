@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from orkas.harness.context.summariser import Summariser
     from orkas.harness.sessions.session import Session
     from orkas.harness.turn import Turn
+    from orkas.providers.base import CompletionParams
 
 Budgeting: TypeAlias = Callable[[int, float], Budgets]
 
@@ -65,11 +66,12 @@ class Compactor:
         self._tested: str | None = None  # the user's last words for which a larger window was tried
         self._rest = 0  # what the messages must weigh before another attempt
 
-    def due(self, turn: Turn) -> bool:
-        """Whether the next request must be preceded by a compaction."""
+    def due(self, turn: Turn, params: CompletionParams | None = None) -> bool:
+        """Whether the next request must be preceded by a compaction. ``params``: that request, where it is known and
+        is nothing but the history."""
         if self._session is not turn.setup.session:
             self._forget(turn.setup.session)
-        setup, params = turn.setup, turn.params()
+        setup, params = turn.setup, params or turn.params()
         info = setup.provider.info(setup.model)
         return self._asks(setup.meter.at_most(params, info), setup.meter) and self._asks(
             setup.meter.load(params, info), setup.meter
