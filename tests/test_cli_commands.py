@@ -379,3 +379,10 @@ def test_no_command_shows_the_secrets_of_an_address(words: list[str], monkeypatc
 def test_arguments_nested_without_end_are_wrong_usage() -> None:
     ran = orkas("tool", "run", "shell", "[" * 3000)
     assert ran.status == 2 and "nested too deep" in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_server_that_is_there_and_not_taken_has_a_line_of_its_own() -> None:
+    ran = orkas("doctor", env=environ(OLLAMA_HOST="elsewhere.example:1"))
+    assert "OLLAMA_HOST names elsewhere.example" in ran.out
+    (missed,) = [line for line in ran.out.splitlines() if "Looked for and not found" in line]
+    assert "Ollama" not in missed and "llama.cpp" in missed

@@ -140,7 +140,8 @@ def _must_be_session(session: Session) -> None:
     """A file without a single message that does not begin as JSON lines do was never one of ours."""
     if session.messages or session.path is None:
         return
-    start = session.path.read_bytes()[:_HEAD_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip(b"\0 \t\r\n")
+    with session.path.open("rb") as file:
+        start = file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip(b"\0 \t\r\n")
     if start and not start.startswith(b"{"):
         raise SessionUnreadable(f"{str(session.path)!r} is no session file", hint="a session file holds JSON lines")
 

@@ -163,10 +163,15 @@ def _model() -> Iterator[Finding]:
     environ = {**os.environ, "ORKAS_MODEL": named.value} if named.value else dict(os.environ)
     steps = list(discover(environ))
     chosen = next(step for step in steps if step.found)
+    missed = []
     for step in steps:
         if step.found and step.name not in ("named", "demo"):
             yield Finding("model", "ok", step.text)
-    if missed := [_SHORTLY.get(step.name, step.name) for step in steps if not step.found]:
+        elif not step.found and (step.name in ("named", "key", "installed") or "is not running" in step.text):
+            missed.append(_SHORTLY.get(step.name, step.name))
+        elif not step.found:
+            yield Finding("model", "note", step.text)  # a server that is there, and why it is not taken
+    if missed:
         yield Finding("model", "note", f"Looked for and not found: {', '.join(missed)}.")
     if named.value:
         yield from _named_model(named)

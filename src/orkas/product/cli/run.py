@@ -89,7 +89,8 @@ def do(options: argparse.Namespace) -> int:
     if vain:
         from orkas.harness.sessions import shelf
 
-        shelf.delete(session.id)
+        with suppress(StorageError):  # then it stays; how the turn ended was told
+            shelf.delete(session.id)
     return status
 
 
