@@ -17,7 +17,7 @@ from orkas import Agent, tool
 from orkas.harness import pairing
 from orkas.harness.limit import LEAST, MOST, Seam, joined, overlap
 from orkas.infra.errors import ProviderError
-from orkas.infra.events import Done, Event, Retry, TextDelta, ToolEnd
+from orkas.infra.events import Done, Event, Notice, Retry, TextDelta, ToolEnd
 from orkas.infra.messages import AssistantMessage, Text, Thinking, ToolCall, Usage, calls_of, text_of
 from orkas.providers.base import CompletionParams
 from orkas.testing import Cut, FakeVendor, Refuse, Say, ScriptedProvider, call
@@ -421,3 +421,55 @@ async def test_a_model_that_always_ends_in_an_error_is_given_up() -> None:
     provider = ScriptedProvider([bad] * 9)
     done = await Agent(provider, tools=[], max_retries=1).run("Go.")
     assert (done.outcome, done.error and done.error.class_, len(provider.requests)) == ("failed", "server", 2)
+
+
+# ------------------------------------------------------------------ an empty answer
+
+EMPTIES: dict[str, Any] = {
+    "nothing": said("", "stop"), "blank": [" \n ", "\n"], "thinking": said("", "stop", Thinking(text="hm")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("empty", EMPTIES.values(), ids=EMPTIES)
+def test_an_empty_answer_is_asked_for_once_more(empty: Any) -> None:
+    events, done, provider, agent = turn([empty, "Here it is."])
+    assert (done.text, told(events), done.outcome) == ("Here it is.", "Here it is.", "completed")
+    assert ["empty answer" in e.reason for e in events if isinstance(e, Retry)] == [True]
+    assert [text_of(m) for m in agent.session.messages] == ["go", "Here it is."]
+    assert provider.requests[0].messages == provider.requests[1].messages
+    assert "notice" not in [e.type for e in events]
+
+
+@pytest.mark.parametrize("empty", EMPTIES.values(), ids=EMPTIES)
+def test_an_answer_that_stays_empty_is_told(empty: Any) -> None:
+    events, done, provider, agent = turn([empty, empty, "never"])
+    assert (done.text, done.outcome, done.stop_reason, len(provider.requests)) == ("", "completed", "stop", 2)
+    assert ["empty answer" in e.text for e in events if isinstance(e, Notice)] == [True]
+    assert len(agent.session.messages) == 2
+    _, done, provider, _ = turn([empty, "never"], max_retries=0)
+    assert (done.text, done.outcome, len(provider.requests)) == ("", "completed", 1)
+
+
+@tool
+def act() -> str:
+    """Act."""
+    return "acted"
+
+
+def test_an_empty_close_after_something_was_said_is_accepted() -> None:
+    events, done, provider, _ = turn([["I do it now.", call("act")], said("", "stop")], tools=[act])
+    assert (done.text, done.outcome, len(provider.requests)) == ("", "completed", 2)
+    assert not {"retry", "notice"} & {e.type for e in events}
+    events, done, provider, _ = turn([[call("act")], said("", "stop"), "Done."], tools=[act])
+    assert (done.text, len(provider.requests), [e.type for e in events].count("retry")) == ("Done.", 3, 1)
+
+
+def test_words_of_the_user_want_an_answer_of_their_own() -> None:
+    def answer(params: CompletionParams) -> Any:
+        agents[0].queue("and this?")
+        return "First."
+
+    provider = ScriptedProvider([answer, said("", "stop"), "Second."])
+    agents = [Agent(provider, tools=[])]
+    events = hurry(events_of(agents[0]))
+    assert done_of(events).text == "Second." and [e.type for e in events].count("retry") == 1

@@ -12,7 +12,6 @@ from orkas.infra.messages import (
     AssistantMessage,
     Block,
     Opaque,
-    StopReason,
     Text,
     Thinking,
     ToolCall,
@@ -25,13 +24,18 @@ from orkas.infra.messages import (
 )
 from orkas.providers.base import CompletionParams, Part, TextPart
 
-__all__ = ["STILL_CUT", "Seam", "continuation", "cut_call", "is_cut", "is_silent_overflow", "joined"]
+__all__ = [
+    "EMPTY", "STILL_CUT", "Seam", "continuation", "cut_call", "is_cut", "is_empty", "is_silent_overflow", "joined",
+]  # fmt: skip
 
 LEAST, MOST = 12, 4096
 """Characters that the end of a text and the beginning of its continuation may have in common and still be taken for
 said twice, unless it is the whole text. Less is coincidence."""
 
 STILL_CUT = "The answer is longer than the model may write at once and stops before its end. Say “continue” to go on."
+
+EMPTY = "The model gave an empty answer. Ask again in other words, or take another model."
+"""Told where nothing else was said in the turn."""
 
 _GO_ON = (
     "Your last message was cut off at the output limit. Go on exactly where it stops, in the same language and form: "
@@ -48,6 +52,11 @@ _PIECES = (12_000, 6_000)
 def is_cut(reply: AssistantMessage) -> bool:
     """The output limit ended it in its text or before any. A reply with calls is no such: its calls are answered."""
     return reply.stop_reason == "length" and not calls_of(reply)
+
+
+def is_empty(reply: AssistantMessage) -> bool:
+    """The model ended it as an answer, and there is nothing to see or to do in it."""
+    return reply.stop_reason == "stop" and not calls_of(reply) and not text_of(reply).strip()
 
 
 def is_silent_overflow(reply: AssistantMessage) -> bool:
@@ -76,8 +85,8 @@ def continuation(params: CompletionParams, first: AssistantMessage) -> Completio
 
 def joined(first: AssistantMessage, second: AssistantMessage) -> AssistantMessage:
     """One message of a text and its continuation: what both say, once, and the calls of the second that came whole.
-    Its thinking belongs to a request that is not in the history, so it stays only where there was no text before it; and
-    with it goes what its vendor knows the rest of the reply by."""
+    Its thinking belongs to a request that is not in the history, so it stays only where there was no text before it;
+    and with it goes what its vendor knows the rest of the reply by."""
     rest: list[Block] = [b for b in second.content if not isinstance(b, ToolCall) or _runs(b, second.stop_reason)]
     before: list[Block] = list(first.content)
     if text_of(first):
@@ -86,7 +95,7 @@ def joined(first: AssistantMessage, second: AssistantMessage) -> AssistantMessag
         rest = _without(rest, overlap(text_of(first), text_of(second)))
     else:
         before = [Thinking(text=b.text) for b in first.content if isinstance(b, Thinking) and b.text]
-    reason: StopReason = "stop" if second.stop_reason == "tool_use" else second.stop_reason
+    reason = "stop" if second.stop_reason == "tool_use" else second.stop_reason
     if any(isinstance(b, ToolCall) for b in rest):
         reason = "tool_use"
     return replace(
@@ -95,7 +104,7 @@ def joined(first: AssistantMessage, second: AssistantMessage) -> AssistantMessag
     )  # fmt: skip
 
 
-def _runs(call: ToolCall, reason: StopReason) -> bool:
+def _runs(call: ToolCall, reason: str) -> bool:
     """Whether a call in a continuation is one that the model wants, and whole."""
     return reason in ("tool_use", "stop") or (reason == "length" and call.arguments is not None)
 
