@@ -177,7 +177,9 @@ class Runner:
             except ProviderError as error:
                 if refusal is not None or error.class_ != "context_overflow":
                     raise
-                turn.setup.meter.refused(turn.setup.full_model, error)
+                curable = turn.setup.meter.refused(turn.setup.full_model, error)
+                if not curable and not any(isinstance(b, Image) for m in params.messages for b in m.content):
+                    raise
                 refusal = error
             finally:
                 if exchange.reply is None:

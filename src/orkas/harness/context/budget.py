@@ -167,10 +167,11 @@ class Meter:
             self._now.measured(counted / raw)
         self._windows.took(self._model, counted)
 
-    def refused(self, model: str, error: ProviderError) -> None:
-        """The vendor called a request too long: learn the window from it (see ``Windows.refused``)."""
+    def refused(self, model: str, error: ProviderError) -> bool:
+        """The vendor called a request too long: learn the window from it. Returns whether a shorter history may cure it
+        (see ``Windows.refused``)."""
         sent = self._sent
-        self._windows.refused(
+        return self._windows.refused(
             model, error, (sent[0].messages + sent[0].fixed, sent[0].fixed, sent[1]) if sent else None
         )
 
