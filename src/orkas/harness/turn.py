@@ -64,6 +64,8 @@ class Turn(msgspec.Struct, eq=False):
     rounds: int = 0
     text: str = ""
     stop_reason: str = ""
+    spoke: bool = False
+    """The model has said something visible since the user spoke."""
     usage: Usage = msgspec.field(default_factory=Usage)
     tools: dict[str, ToolCount] = msgspec.field(default_factory=dict)
     retries: Retries = msgspec.field(default_factory=Retries)
