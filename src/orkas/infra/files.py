@@ -58,7 +58,7 @@ class Ops:
     """The few system calls that change or flush our files, so that a test can make the n-th one fail."""
 
     def open(self, path: Path, flags: int) -> int:
-        """A descriptor of a regular file. Anything else (a pipe, a device) is an OSError, never something to wait at."""
+        """A descriptor of a regular file. Anything else (a pipe, a device) is an OSError and never waited for."""
         fd = os.open(path, flags | _BINARY | _NO_WAIT, 0o600)
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return fd

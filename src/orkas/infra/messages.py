@@ -17,8 +17,8 @@ import msgspec
 
 __all__ = [
     "AssistantMessage", "Block", "Image", "Message", "Opaque", "StopReason", "Text", "Thinking", "ToolCall",
-    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "now", "seconds", "settled",
-    "text_of", "to_record", "tool_result", "user_message", "well_formed",
+    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "now", "seconds",
+    "settled", "text_of", "to_record", "tool_result", "user_message", "well_formed",
 ]  # fmt: skip
 
 StopReason: TypeAlias = Literal[

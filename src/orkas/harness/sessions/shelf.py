@@ -19,7 +19,7 @@ import msgspec
 
 from orkas.harness.pairing import cut_points, is_clean_cut
 from orkas.harness.sessions.healing import heal
-from orkas.harness.sessions.names import locate, path_of, sessions_folder
+from orkas.harness.sessions.names import locate, path_of, sessions_folder, usable
 from orkas.harness.sessions.page import to_html
 from orkas.harness.sessions.recovery import recover
 from orkas.harness.sessions.session import Session
@@ -58,7 +58,7 @@ class SessionInfo(msgspec.Struct):
 
     id: str
     title: str
-    """The beginning of the first thing the user said, or why the file cannot be read; empty if the user spoke far from
+    """The beginning of the first thing the user said, or why the file cannot be read or used; empty if the user spoke far from
     the start of the file."""
     updated: str
     """UTC, ISO 8601. Empty when neither the records nor the file tell a believable time."""
@@ -114,8 +114,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 def last() -> str | None:
     """The id of the newest session, the one to continue; None if there is none."""
-    sessions = list_sessions()
-    return sessions[0].id if sessions else None
+    return next((info.id for info in list_sessions() if usable(info.id)), None)
 
 
 def check(path: str | Path) -> dict[str, Any]:
@@ -181,8 +180,14 @@ def import_file(path: str | Path, *, ops: files.Ops = files.OPS) -> str:
 
     Raises:
         SessionMissing, SessionUnreadable: there is no such file.
-        UsageError: it holds not a single message.
+        UsageError: it holds not a single message, or its folder of files is a link.
     """
+    folder = files_of(Path(path))
+    if folder.is_symlink():  # it could lead to any file of this machine
+        raise UsageError(
+            f"{folder.name!r}, the files of the session, is a link, which an import does not follow",
+            hint="put a copy of the folder in its place, or move the link away",
+        )
     source = Session.read(Path(path))
     if not source.messages:
         raise UsageError(f"{str(path)!r} holds no messages", hint="give the path of a session file (JSON lines)")
@@ -380,6 +385,8 @@ def _look(path: Path, now_s: float) -> _Line:
     updated = _believable([seconds(newest[-1].ts) if newest else 0.0, status.st_mtime], now_s)
     model = next((m.model for m in reversed(newest or first) if isinstance(m, AssistantMessage) and m.model), "")
     title = _title(first) or _title_of_cut(head[end:])
+    if not usable(_id(path)):
+        title = f"(cannot be used under this name: rename the file) {title}".rstrip()
     return updated, status.st_mtime_ns, SessionInfo(_id(path), title, _stamp(updated), status.st_size, model)
 
 
