@@ -565,3 +565,57 @@ def test_a_name_that_is_too_long_is_refused_as_a_name(name: str):
     for do in (Session.read, Session.open, shelf.check, shelf.repair, shelf.fork, shelf.delete):
         with pytest.raises(UsageError, match="cannot be the name of a session"):
             do(name)  # type: ignore[operator]
+
+
+STRANGE = (
+    b'{"type":"session","version":1,"id":"x","shade":"blue"}',
+    b'{"role":"user", "content":[{"type":"weird","x":1},7,{"value":3},{"type":"text"}],"id":"u","future":7}',
+    b'{"type":"note","keep":"me"}',
+    b'{"role":"assistant","content":[{"type":"text","text":"a","new":1}],"id":"a"}',
+    b'{"type":"note","keep":"me too"}',
+    b'{"role":"user","content":"b","id":"b","ts":null}',
+    b'{"type":"note","keep":"and me"}',
+)
+
+
+def strange(home: Path) -> Path:
+    path = home / "sessions/x.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(line + b"\n" for line in STRANGE))
+    return path
+
+
+def test_a_copy_of_a_session_has_its_very_bytes_and_what_nobody_knows(home: Path):
+    path = strange(home)
+    for copy in (shelf.fork("x"), shelf.import_file(path)):
+        assert (home / f"sessions/{copy}.jsonl").read_bytes().split(b"\n")[1:-1] == [*STRANGE[1:]]
+    assert shelf.export("x", "jsonl").encode().split(b"\n")[1:-1] == [*STRANGE[1:]]
+    part = shelf.fork("x", at=2)
+    assert (home / f"sessions/{part}.jsonl").read_bytes().split(b"\n")[1:-1] == [*STRANGE[1:4]]
+
+
+def test_an_export_is_the_session_when_it_comes_back(home: Path, tmp_path: Path):
+    talk("s")
+    given = tmp_path / "s.jsonl"
+    given.write_text(shelf.export("s", "jsonl"))
+    assert Session.read(shelf.import_file(given)).messages == Session.read("s").messages
+
+
+def test_a_block_that_nobody_knows_is_shown_and_rewritten_as_it_was(home: Path):
+    path = strange(home)
+    blocks = [{"type": "weird", "x": 1}, 7, {"value": 3}, {"type": "text"}]
+    assert shelf.check(path)["messages"][0]["content"] == blocks
+    [message, *_] = Session.read("x").messages
+    with Session.open("y") as other:
+        other.append(message)
+        assert other.records()[0]["content"] == blocks
+    line = (home / "sessions/y.jsonl").read_bytes().split(b"\n")[1]
+    assert json.loads(line)["content"] == blocks
+    assert Session.read("y").messages == [message]
+
+
+def test_a_repair_keeps_what_nobody_knows(home: Path):
+    path = strange(home)
+    path.write_bytes(path.read_bytes() + b"garbage\n" + b'{"type":"note","keep":"the last"}\n')
+    assert shelf.repair(path).rewritten
+    assert path.read_bytes().split(b"\n")[:-1] == [*STRANGE, b'{"type":"note","keep":"the last"}']

@@ -111,7 +111,7 @@ FOLDED = 40
 
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-"""Also a lone carriage return: what is shown must stay behind the indent, that nothing looks like a message of its own."""
+"""Also a lone carriage return: all that was said stays behind the indent, and none of it looks like a message."""
 _WHOLE = 1 << 30
 
 
