@@ -218,4 +218,4 @@ def test_a_pipe_under_the_name_of_the_log_is_waited_for_by_nobody(logging_on: lo
     logging_on.warning("into nothing")
     log.path().unlink()
     logging_on.warning("into the log")
-    assert [record["message"] for record in records()] == ["into the log"]
+    assert [record["msg"] for record in records()] == ["into the log"]
