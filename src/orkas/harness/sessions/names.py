@@ -27,7 +27,8 @@ def valid_id(name: str) -> str:
         return name
     if _RESERVED.fullmatch(name):
         raise UsageError(
-            f"{name!r} cannot be the name of a session: Windows keeps it for a device", hint=f"use another one, as my-{name}"
+            f"{name!r} cannot be the name of a session: Windows keeps it for a device",
+            hint=f"use another one, as my-{name}",
         )
     shown = ascii(name if len(name) <= 60 else name[:57] + "...")
     raise UsageError(
