@@ -319,6 +319,7 @@ def test_a_continuation_that_repeats_nothing_loses_nothing(text: str, at: int, p
 
 @given(st.text("ab0, \n", min_size=1, max_size=40), st.integers(2, 60), words, st.integers(0, 900), st.data())
 @example("0, ", 200, "", 30, None)
+@example("0000000000a0", 4, "", 0, None)
 @example("    0, 0, 0, 0, 0, 0, 0, 0,\n", 64, "]", 400, None)
 @example("| a | b |\n", 9, "", 14, None)
 @example("-", 200, "", 100, None)

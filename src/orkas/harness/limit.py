@@ -251,17 +251,20 @@ class Seam:
     def _alone(self, size: int, skip: int, *, ended: bool) -> bool | None:
         """Whether an overlap stands in no row of its like; None: what comes next will tell.
 
-        A row: with the text before and behind it, it goes on with its own period for two periods or more.
+        A row: with the text before and behind it, it goes on with a period of its own for two periods or more. Its
+        periods are its smallest one and its whole length.
         """
+        same = self._held[skip : skip + size]
+        if any(self._in_row(size, skip, period) for period in {_period(same), size}):
+            return False
+        return None if skip + size == len(self._held) and not ended else True
+
+    def _in_row(self, size: int, skip: int, period: int) -> bool:
         first, held = self._first, self._held
-        same = held[skip : skip + size]
-        period = _period(same)
         row = size
         while row < 2 * period and row < len(first) and first[-row - 1] == first[period - row - 1]:
             row += 1
         at = skip + size
         while row < 2 * period and at < len(held) and held[at] == held[at - period]:
             row, at = row + 1, at + 1
-        if row >= 2 * period:
-            return False
-        return None if at == len(held) and not ended else True
+        return row >= 2 * period
