@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Quirks", "Vendor", "table"]
+__all__ = ["OAuthClient", "Quirks", "Vendor", "table"]
 
 ThinkingStyle = Literal["", "reasoning_effort", "reasoning", "enable_thinking", "thinking_type"]
 
@@ -40,6 +40,23 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Understands ``cache_control`` (Anthropic dialect)."""
 
 
+class OAuthClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How one logs in at a vendor without a key. Holds no secret."""
+
+    authorize_url: str = ""
+    """Where a browser is sent (authorization code with PKCE); empty: that way is not offered."""
+    token_url: str = ""
+    device_url: str = ""
+    """Where a login with a code begins (RFC 8628); empty: that way is not offered."""
+    client_id: str = ""
+    scopes: str = ""
+    """Separated by blanks."""
+    redirect_port: int = 0
+    """Port of the redirect address on this machine; 0: any free one."""
+    gives: Literal["token", "key"] = "token"
+    """``key``: a lasting API key instead of a token, in OpenRouter's way."""
+
+
 class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One row. ``base_url`` empty: the user must give one."""
 
@@ -53,6 +70,10 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Runs on the user's machine or network: needs no key."""
     slow: bool = False
     """Runs on hardware that may fall silent for minutes, and writes a call before it sends any of it."""
+    account: str = ""
+    """The row whose stored login this one shares; empty: its own."""
+    oauth: OAuthClient | None = None
+    """A login that the vendor offers to everybody's programs. Clients of a user's own come from the configuration."""
     key_header: str = ""
     """Header that carries the key; empty: the dialect's own."""
     models: str = "/models"
