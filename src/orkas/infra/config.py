@@ -67,14 +67,6 @@ def _address(value: Any) -> str:
     return value.strip()
 
 
-def _port(value: Any) -> int:
-    if isinstance(value, str) and value.strip().isdecimal():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65_535:
-        raise ValueError("must be a port, or 0")
-    return value
-
-
 KEYS: Mapping[str, Key] = {
     "model": Key("", _line, "ORKAS_MODEL", "default model string; empty: what is found on this machine"),
     "approve": Key("all", _one_of("ask", "edits", "all", "none"), None, "what happens to calls the policy asks about"),
@@ -88,7 +80,7 @@ _OAUTH: Mapping[str, Key] = {
     "device_url": Key("", _address, None, "where a login with a code begins"),
     "client_id": Key("", _line, None, "the id of your own OAuth client"),
     "scopes": Key("", _line, None, "what the token may do, separated by blanks"),
-    "redirect_port": Key(0, _port, None, "port of the redirect address; 0: any free one"),
+    "redirect_url": Key("", _address, None, "the redirect address of that client, on this machine"),
 }
 _VENDOR_KEY = re.compile(r"vendors\.([a-z0-9][a-z0-9-]*)\.(base_url|oauth\.(\w+))")
 VENDOR_FORM = "vendors.NAME.base_url"

@@ -147,10 +147,13 @@ class Store:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
-    def update(self, name: str, change: Callable[[Secret | None], str | None]) -> Secret | None:
+    def update(
+        self, name: str, change: Callable[[Secret | None], str | None], *, blind: bool = False
+    ) -> Secret | None:
         """Put what ``change`` makes of the present text under this name (None: remove it); durable when it returns.
 
-        Nobody else writes in between. Returns what is kept now.
+        Nobody else writes in between. ``blind``: the present text is not read, and may be unreadable. Returns what is
+        kept now.
 
         Raises:
             StorageError: nothing has changed.
@@ -158,11 +161,11 @@ class Store:
         with self._locked():
             entries = self._entries()
             entry = entries.get(name)
-            old = self._value(name, entry)
+            old = None if blind else self._value(name, entry)
             new = change(old)
             if new is None:
                 self._forget(name, entries.pop(name, None))
-            elif old is None or new != old.reveal():
+            elif old is None or old.reveal() != new:
                 entries[name] = self._kept(name, entry, new)
             else:
                 return old

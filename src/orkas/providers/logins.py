@@ -85,9 +85,13 @@ class Logins:
 
         return _load(account, self.store.update(account, changed))
 
-    def forget(self, account: str) -> None:
-        """Forget a login, also one that is damaged. Raises StorageError: nothing has changed."""
-        self.store.update(account, lambda _: None)
+    def put(self, account: str, login: Login | None) -> None:
+        """Keep this login (None: forget it) in place of whatever is there, also of what cannot be read.
+
+        Raises:
+            StorageError: nothing has changed.
+        """
+        self.store.update(account, lambda _: _dump(login) if login is not None else None, blind=True)
 
 
 def _load(account: str, text: Secret | None) -> Login | None:

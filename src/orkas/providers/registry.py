@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from orkas.infra.errors import UsageError
 from orkas.infra.net import Http
+from orkas.infra.secrets import Secret
+from orkas.providers.auth import Credentials, credentials_for
 from orkas.providers.base import Dialect, LLMProvider
 from orkas.providers.http import HttpProvider
 from orkas.providers.vendors import Vendor, table
@@ -63,14 +65,16 @@ def resolve(
     model: str,
     *,
     base_url: str | None = None,
-    api_key: str | None = None,
+    api_key: str | Secret | None = None,
     environ: Mapping[str, str] = os.environ,
     http: Http | None = None,
+    credentials: Credentials | None = None,
 ) -> tuple[LLMProvider, str]:
     """The provider for a model string, and the model's id there. Nothing is connected to.
 
-    A key that is missing is told when the first request is made. ``http``: a transport with limits or certificates of
-    its own.
+    ``api_key`` goes before the environment, and that before a stored login. A key that is missing is told when the
+    first request is made. ``http``: a transport with limits or certificates of its own. ``credentials``: in place of all
+    of these.
 
     Raises:
         UsageError: unknown vendor, no model, no address or an address that is none.
@@ -80,11 +84,12 @@ def resolve(
         return _OURS[vendor](), model_id
     row = table()[vendor]
     url = _base_url(vendor, row, base_url, environ)
-    key_names = row.key_variables(vendor)
-    key = api_key or next((v for n in key_names if (v := environ.get(n, "").strip())), None)
     dialect = _dialect(vendor, row)
-    named = row.keys[0] if vendor == "openai-chat" else key_names[0]
-    return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named, http=http), model_id
+    credentials = credentials or credentials_for(vendor, row, api_key=api_key, environ=environ)
+    named = row.keys[0] if vendor == "openai-chat" else row.key_variables(vendor)[0]
+    return HttpProvider(
+        vendor, row, dialect, base_url=url, credentials=credentials, key_name=named, http=http
+    ), model_id
 
 
 def _demo() -> LLMProvider:

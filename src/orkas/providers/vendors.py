@@ -51,8 +51,9 @@ class OAuthClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     client_id: str = ""
     scopes: str = ""
     """Separated by blanks."""
-    redirect_port: int = 0
-    """Port of the redirect address on this machine; 0: any free one."""
+    redirect_url: str = ""
+    """The redirect address as it was registered, on this machine; without a port: any free one. Empty:
+    ``http://127.0.0.1/callback``."""
     gives: Literal["token", "key"] = "token"
     """``key``: a lasting API key instead of a token, in OpenRouter's way."""
 
@@ -85,6 +86,10 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def key_variables(self, name: str) -> list[str]:
         """Environment variables that may hold the key of row ``name``, in the order they are looked at."""
         return list(dict.fromkeys([variable(name, "API_KEY"), *self.keys]))
+
+    def pool_variables(self, name: str) -> list[str]:
+        """Environment variables that may hold several keys of row ``name``."""
+        return [key + "S" for key in self.key_variables(name) if key.endswith("_API_KEY")]
 
     def url_variables(self, name: str) -> list[str]:
         """The same for its endpoint."""
