@@ -147,9 +147,7 @@ class Store:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
-    def update(
-        self, name: str, change: Callable[[Secret | None], str | None], *, blind: bool = False
-    ) -> Secret | None:
+    def update(self, name: str, change: Callable[[Secret | None], str | None], *, blind: bool = False) -> Secret | None:
         """Put what ``change`` makes of the present text under this name (None: remove it); durable when it returns.
 
         Nobody else writes in between. ``blind``: the present text is not read, and may be unreadable. Returns what is

@@ -172,7 +172,8 @@ async def _listening(client: OAuthClient, state: str) -> AsyncGenerator[tuple[st
             page = f"<!doctype html><meta charset=utf-8><title>Orkas</title><p>{text}</p>".encode()
             writer.write(
                 f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {len(page)}\r\n"
-                "cache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n".encode() + page
+                "cache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n".encode()
+                + page
             )
             with suppress(OSError):
                 await writer.drain()

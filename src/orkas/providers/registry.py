@@ -73,8 +73,8 @@ def resolve(
     """The provider for a model string, and the model's id there. Nothing is connected to.
 
     ``api_key`` goes before the environment, and that before a stored login. A key that is missing is told when the
-    first request is made. ``http``: a transport with limits or certificates of its own. ``credentials``: in place of all
-    of these.
+    first request is made. ``http``: a transport with limits or certificates of its own. ``credentials``: in place of
+    all of these.
 
     Raises:
         UsageError: unknown vendor, no model, no address or an address that is none.
