@@ -193,6 +193,9 @@ def _forms(values: tuple[str, ...]) -> tuple[str, ...]:
 
     forms: set[str] = set()
     for value in values:
-        raw = value.encode("utf-8", "surrogateescape")
+        try:
+            raw = value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:  # not from an environment
+            raw = value.encode("utf-8", "surrogatepass")
         forms |= {value, quote(raw, safe=""), base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
     return tuple(sorted(forms, key=len, reverse=True))

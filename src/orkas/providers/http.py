@@ -20,6 +20,8 @@ __all__ = ["HttpProvider"]
 
 _SLOW = Limits(first_byte=600.0, idle=600.0)
 """For models on hardware of the user's own."""
+_PROBE_S = 20.0
+"""Seconds that a vendor may take to say what it thinks of a key."""
 
 
 class HttpProvider:
@@ -147,9 +149,15 @@ class HttpProvider:
 
     async def _probed(self, grant: Grant | None) -> ProviderError | None:
         """What the cheapest request was refused for; None: it was not."""
+        import asyncio
+
         url, headers = self._probe(grant)
-        async with self._http.get(url, headers) as answer:
-            return None if answer.status == 200 else await self._refusal(answer, grant)
+        try:
+            async with asyncio.timeout(_PROBE_S), self._http.get(url, headers) as answer:
+                return None if answer.status == 200 else await self._refusal(answer, grant)
+        except TimeoutError:
+            what = f"{self.id} did not answer within {_PROBE_S:.0f} s"
+            return ProviderError(what, class_="timeout", hint="try again later")
 
     def _probe(self, grant: Grant | None) -> tuple[str, dict[str, str]]:
         from urllib.parse import urlsplit, urlunsplit
