@@ -188,7 +188,7 @@ async def test_each_key_is_shown_once_and_the_last_refusal_is_told() -> None:
 async def test_rotation_does_not_multiply_retries() -> None:
     env = {"OPENAI_API_KEYS": "pool-key-aa-1,pool-key-bb-1,pool-key-cc-1"}
     with FakeVendor([Refuse(429, headers={"retry-after": "0"})] * 50) as vendor:
-        one, name = resolve("openai/m", base_url=vendor.base_url, environ=env)
+        one, _ = resolve("openai/m", base_url=vendor.base_url, environ=env)
         agent = Agent(one, tools=[], max_retries=2)
         done = await agent.run("hi")
         await agent.aclose()
@@ -287,6 +287,42 @@ def logged_in(server: Any) -> Token:
     from orkas.providers.oauth import token_of
 
     return token_of(server.new_token(), OAuthClient(token_url=f"{server.url}/token", client_id="ours"))
+
+
+async def test_a_tool_that_finds_our_key_does_not_get_it_into_the_session() -> None:
+    @tool
+    def leak() -> str:
+        """Say what it found."""
+        return f"found {KEY} there"
+
+    with FakeVendor([[call("leak")], "done"]) as vendor:
+        async with Agent("openai/m", base_url=vendor.base_url, api_key=KEY, tools=[leak]) as agent:
+            events = [event async for event in agent.stream("go")]
+    assert "found *** there" in vendor.requests[1].raw.decode() and KEY not in vendor.requests[1].raw.decode()
+    assert KEY not in repr(events) + repr(agent.session.messages)
+
+
+async def test_credentials_of_ones_own_are_asked_before_each_request() -> None:
+    class Counting(Keys):
+        asked = 0
+
+        async def get(self) -> Grant | None:
+            self.asked += 1
+            return Grant(Secret(f"token-number-{self.asked}"), bearer=True)
+
+    with FakeVendor([[call("echo", text="x")], "done"]) as vendor:
+        async with Agent("openai/m", base_url=vendor.base_url, credentials=Counting(()), tools=[echo]) as agent:
+            assert (await agent.run("go")).text == "done"
+    assert shown(vendor) == ["token-number-1", "token-number-2"]
+
+
+def test_a_client_of_ones_own_is_set_like_any_setting() -> None:
+    for name, value in {"client_id": "of-my-own", "token_url": "https://auth.example/token", "scopes": "a b"}.items():
+        assert orkas("config", "set", f"vendors.openai.oauth.{name}", value).status == 0
+    listed = {row["key"]: row["value"] for row in orkas("config", "list", "--json").json}
+    assert listed["vendors.openai.oauth.client_id"] == "of-my-own" and listed["vendors.openai.oauth.scopes"] == "a b"
+    orkas("config", "set", "vendors.openai.oauth.client_secret", "x").refused(2)
+    orkas("config", "set", "vendors.openai.oauth.token_url", "no address").refused(2, "address")
 
 
 # ---------------------------------------------------------------- orkas auth
@@ -557,7 +593,7 @@ def test_stop_ends_a_login() -> None:
         child = start("auth", "login", "openrouter", "--web", env=browser_env(server), stdin=subprocess.PIPE)
         shown_address(child)
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=30)
+        _, err = child.communicate(timeout=30)
         assert child.returncode == 130 and b"Traceback" not in err and not server.keys
 
 

@@ -36,7 +36,7 @@ VALUE = "Kx7-canary-Vq2mPz9"
 @pytest.mark.parametrize(
     "show",
     [
-        str, repr, format, "{}".format, "{!r}".format, "{:>40}".format, "{0:s}".format, lambda s: "%s %r" % (s, s),
+        str, repr, format, "{}".format, "{!r}".format, "{:>40}".format, "{0:s}".format, "%s".__mod__,
         lambda s: f"Bearer {s}", lambda s: "," .join([s]), lambda s: "a" + s, lambda s: s + "a", ascii, json.dumps,
         lambda s: json.dumps({"k": [s]}), lambda s: encode({"k": s}).decode(), lambda s: s.encode().decode(), str.upper,
         lambda s: repr([s]), lambda s: repr({"k": s}), lambda s: str(ValueError(s)), lambda s: s[:], lambda s: "".join(s),

@@ -85,6 +85,7 @@ _OAUTH: Mapping[str, Key] = {
 _VENDOR_KEY = re.compile(r"vendors\.([a-z0-9][a-z0-9-]*)\.(base_url|oauth\.(\w+))")
 VENDOR_FORM = "vendors.NAME.base_url"
 OAUTH_FORM = "vendors.NAME.oauth.…"
+OAUTH_FIELDS = tuple(_OAUTH)
 
 
 class Setting(msgspec.Struct, frozen=True):
