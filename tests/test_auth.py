@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from auth_server import authority
 from cli_support import command, environ, orkas, start
@@ -196,6 +199,32 @@ async def test_rotation_does_not_multiply_retries() -> None:
     assert len(vendor.requests) <= 2 * 3
 
 
+@given(st.integers(1, 6), st.lists(st.sampled_from(["auth", "quota", "rate_limit", "server", "invalid_request", ""]), max_size=40))
+def test_whatever_is_refused_no_key_is_shown_twice_to_one_request(count: int, faults: list[Any]) -> None:
+    """A run of requests, each refused as the list says; an empty word is an answer."""
+
+    async def play() -> None:
+        resting = Resting(lambda: 0.0)
+        pool, left = keys(*map(str, range(count)), resting=resting), list(faults)
+        while left:
+            grant = await pool.get()
+            tried: list[Grant] = []
+            while grant is not None and left:
+                assert grant not in tried
+                fault = left.pop(0)
+                if not fault:
+                    pool.accepted(grant)
+                    break
+                tried.append(grant)
+                following = await pool.refused(tried, refusal(fault))
+                assert following is None or fault in ("auth", "quota", "rate_limit")
+                assert following is None or not resting.left(following.secret)
+                grant = following
+            assert len(tried) <= count
+
+    asyncio.run(play())
+
+
 async def test_a_refused_key_rests_and_comes_back() -> None:
     now = [0.0]
     resting = Resting(lambda: now[0])
@@ -258,8 +287,6 @@ async def test_a_token_that_ends_on_the_third_request_is_renewed_once_and_nobody
 
 
 async def test_parallel_requests_with_an_ended_token_renew_once() -> None:
-    import asyncio
-
     with authority() as server, FakeVendor(["a"] * 4, keys=server.good_access) as vendor:
         Logins().put("openai", Login(token=logged_in(server)))
         server.good_access.clear()
@@ -483,7 +510,7 @@ def test_a_damaged_login_is_replaced_by_a_new_one() -> None:
     with FakeVendor(keys=[KEY]) as vendor:
         env = at(vendor)
         ran = orkas("auth", "status", env=env)
-        assert ran.status == 0 and "damaged" in ran.err
+        assert ran.status == 0 and "damaged" in ran.err and "unreadable login" in ran.out
         assert orkas("auth", "login", "openai", input=KEY, env=env).status == 0
         assert orkas("auth", "status", "openai", env=env).status == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -149,8 +150,6 @@ class HttpProvider:
 
     async def _probed(self, grant: Grant | None) -> ProviderError | None:
         """What the cheapest request was refused for; None: it was not."""
-        import asyncio
-
         url, headers = self._probe(grant)
         try:
             async with asyncio.timeout(_PROBE_S), self._http.get(url, headers) as answer:

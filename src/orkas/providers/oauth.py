@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -22,6 +23,8 @@ __all__ = ["Pkce", "Refused", "ask", "checked", "exchange", "new_http", "renew"]
 
 _DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _LIMITS = Limits(connect=10.0, first_byte=30.0, idle=15.0)
+_WHOLE_S = 60.0
+"""Seconds that one answer may take from its question to its end."""
 _TRANSIENT = frozenset([408, 425, 429, 500, 502, 503, 504])
 
 
@@ -118,9 +121,15 @@ async def ask(http: Http, url: str, form: Mapping[str, str], *, as_json: bool = 
     body = json.dumps(form).encode() if as_json else urlencode(form).encode()
     kind = "application/json" if as_json else "application/x-www-form-urlencoded"
     headers = {"content-type": kind, "accept": "application/json"}
-    async with http.post(checked(url, "the OAuth address"), headers, body) as answer:
-        status, data = answer.status, await answer.read_all()
     host = urlsplit(url).hostname
+    try:
+        async with (
+            asyncio.timeout(_WHOLE_S),
+            http.post(checked(url, "the OAuth address"), headers, body) as answer,
+        ):
+            status, data = answer.status, await answer.read_all()
+    except TimeoutError:
+        raise ProviderError(f"{host} did not answer a login in time", class_="timeout", hint="try again") from None
     content = _object(data)
     if content is not None and (code := _error_code(content)) and status not in _TRANSIENT:
         raise Refused(code, _says(host, content, code, form), status)

@@ -158,7 +158,7 @@ def _status(options: argparse.Namespace) -> int:
 
 def _tried(facts: dict[str, Any]) -> AuthStatus | None:
     """Ask the vendor, where there is something to ask with; what it says goes into the facts."""
-    if not facts["found"] and not (facts["local"] and facts["from"]):
+    if not facts["found"] and not facts["stored"] and not (facts["local"] and facts["from"]):
         return None
     live = _checked(facts["vendor"])
     facts["live"] = _live(live)
@@ -183,8 +183,10 @@ def _facts(row: Row) -> dict[str, Any]:
     token = login.token if login is not None and not row.key else None
     stored = f"file {row.stored_in}" if row.login == "file" else row.login
     here = f"environment {row.key}" if row.key else stored
-    found = here is not None
-    state = ("token found" if token else "key found") if found else "needs no key" if row.local else "no key"
+    found = bool(keys)
+    state = "needs no key" if row.local else "no key"
+    if here is not None:
+        state = "token found" if token else "key found" if found else "unreadable login"
     return {
         "vendor": row.name,
         "found": found,
