@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import re
@@ -320,12 +321,12 @@ async def test_a_tool_that_finds_our_key_does_not_get_it_into_the_session() -> N
     @tool
     def leak() -> str:
         """Say what it found."""
-        return f"found {KEY} there"
+        return f"found {KEY} there, and {base64.b64encode(KEY.encode()).decode()}"
 
     with FakeVendor([[call("leak")], "done"]) as vendor:
         async with Agent("openai/m", base_url=vendor.base_url, api_key=KEY, tools=[leak]) as agent:
             events = [event async for event in agent.stream("go")]
-    assert "found *** there" in vendor.requests[1].raw.decode() and KEY not in vendor.requests[1].raw.decode()
+    assert "found *** there, and ***" in vendor.requests[1].raw.decode() and KEY not in vendor.requests[1].raw.decode()
     assert KEY not in repr(events) + repr(agent.session.messages)
 
 
@@ -375,7 +376,6 @@ def test_a_piped_key_is_checked_stored_used_and_forgotten() -> None:
         assert orkas("run", "--model", "openai/m", "hi", env=env).out == "hello\n"
         assert "openai" in orkas("doctor", env=env).out
         assert orkas("auth", "logout", "openai", env=env).status == 0 and not file.exists()
-        orkas("run", "--model", "openai/m", "hi", env=env)
         assert orkas("run", "--model", "openai/m", "hi", env=env).status == 3
         assert orkas("auth", "logout", "openai", "--json", env=env).json == {"vendor": "openai", "forgotten": False}
 

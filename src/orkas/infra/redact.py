@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 
-from orkas.infra.secrets import MASK, known
+from orkas.infra.secrets import MASK, TELLING, forms, known
 
 __all__ = ["MASK", "SECRET_HEADERS", "looks_secret", "mask_headers", "redact", "secret_name"]
 
@@ -173,7 +172,7 @@ def _known(environ: Mapping[str, str]) -> tuple[str, ...]:
     found = [*known(), *(key for k, v in environ.items() if _SEVERAL.search(k) for key in re.split(r"[,\s]+", v))]
     found += [v for k, v in environ.items() if secret_name(k) and (_SURE_NAME.search(k) or not _ordinary(v))]
     found += [p for v in environ.values() if "://" in v and "@" in v for p in _passwords(v)]
-    return _forms(tuple(v for v in found if len(v) >= 8))
+    return forms(tuple(v for v in found if len(v) >= TELLING))
 
 
 _SEVERAL = re.compile(r"_KEYS$", re.IGNORECASE)
@@ -184,18 +183,3 @@ _SURE_NAME = re.compile(_NAME + r"|pass|pwd", re.IGNORECASE)
 def _passwords(address: str) -> list[str]:
     """What a URL holds before its host: a password, or a token that stands alone."""
     return [found[2] for pattern in (_USERINFO, _USER_ALONE) for found in pattern.finditer(address)]
-
-
-@lru_cache(maxsize=4)
-def _forms(values: tuple[str, ...]) -> tuple[str, ...]:
-    import base64
-    from urllib.parse import quote
-
-    forms: set[str] = set()
-    for value in values:
-        try:
-            raw = value.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:  # not from an environment
-            raw = value.encode("utf-8", "surrogatepass")
-        forms |= {value, quote(raw, safe=""), base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
-    return tuple(sorted(forms, key=len, reverse=True))
