@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from auth_server import authority
 from cli_support import command, environ, orkas, start
@@ -309,6 +311,25 @@ async def test_a_new_token_that_is_refused_too_ends_the_turn_with_one_sentence()
         await one.aclose()
     assert caught.value.class_ == "auth" and "orkas auth login openai" in caught.value.hint
     assert len(vendor.requests) == 2 and server.renewals == 1
+
+
+async def test_stop_ends_a_turn_that_waits_for_a_token_and_the_token_is_kept() -> None:
+    with authority() as server, FakeVendor(["never"]) as vendor:
+        token = logged_in(server)
+        Logins().put("openai", Login(token=structs.replace(token, expires=1.0)))
+        asked, go_on = threading.Event(), threading.Event()
+        server.before = lambda form: (asked.set(), go_on.wait(20), None)[-1]  # type: ignore[func-returns-value]
+        agent = Agent("openai/m", base_url=vendor.base_url, tools=[])
+        turn = asyncio.create_task(agent.run("hi"))
+        assert await asyncio.to_thread(asked.wait, 20)
+        agent.stop()
+        done = await turn
+        go_on.set()
+        await agent.aclose()
+    login = Logins().get("openai")
+    assert done.outcome == "aborted" and vendor.requests == []
+    assert login is not None and login.token is not None and login.token.access.reveal() in server.good_access
+    assert login.token.access != token.access
 
 
 def logged_in(server: Any) -> Token:

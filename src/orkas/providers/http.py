@@ -86,6 +86,14 @@ class HttpProvider:
                 raise told
 
     def _request(self, params: CompletionParams, grant: Grant | None) -> Request:
+        """The request that shows this.
+
+        Raises:
+            ProviderError: class ``auth``: it cannot be put into a header.
+        """
+        if grant is not None and not _HEADER_VALUE.fullmatch(grant.secret.reveal()):
+            what = f"the API key for {self.id} holds characters that no key has"
+            raise ProviderError(what, class_="auth", hint="copy it once more, without blanks and line ends")
         key = grant.secret.reveal() if grant is not None and not grant.bearer else None
         request = self._dialect.request(params, base_url=self.base_url, api_key=key)
         if grant is not None and grant.bearer:
@@ -100,15 +108,12 @@ class HttpProvider:
         """What the next request shows.
 
         Raises:
-            ProviderError: class ``auth``: there is nothing to show, or it cannot be used.
+            ProviderError: class ``auth``: there is nothing to show; or as the credentials say.
         """
         grant = await self._credentials.get()
         if grant is None and not self._local:
             way = f"set {self._key_name}, or run `{self._login}`"
             raise ProviderError(f"no API key for {self.id}: {way}", class_="auth")
-        if grant is not None and not _HEADER_VALUE.fullmatch(grant.secret.reveal()):
-            what = f"the API key for {self.id} holds characters that no key has"
-            raise ProviderError(what, class_="auth", hint="copy it once more, without blanks and line ends")
         return grant
 
     async def _another(self, grant: Grant | None, tried: list[Grant], refusal: ProviderError) -> Grant | None:

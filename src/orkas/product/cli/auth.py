@@ -56,12 +56,14 @@ def _login(options: argparse.Namespace) -> int:
     from orkas.product.cli.agents import settings_for
     from orkas.providers.auth import Keys
     from orkas.providers.logins import Login, Logins, Token
+    from orkas.providers.registry import resolve
 
     if options.more:
         hint = f"run `orkas auth login {options.vendor}` and paste it, or pipe it in"
         raise UsageError("a key is no argument: other users could read it there", hint=hint)
     settings_for(argparse.Namespace())  # addresses in the configuration count
     row = _row(options.vendor)
+    resolve(f"{row.name}/check")  # has it an address? Asked before its user is
     got = logging_in.credential(row.name, web=options.web, device=options.device, token=options.token)
     checked = _checked(row.name, Keys([got.access], bearer=True) if isinstance(got, Token) else Keys([got]))
     if checked.ok is False:
