@@ -35,6 +35,8 @@ from orkas.providers.small import select_tools
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from orkas.providers.auth import Credentials
+
 __all__ = ["Agent", "builtins"]
 
 logging.getLogger("orkas").addHandler(logging.NullHandler())  # a library is silent until its user listens
@@ -75,6 +77,7 @@ class Agent:
     ``tools``: tools or plain functions; omitted: the built-in ones; ``[]``: none.
     ``session``: omitted: the conversation lives in memory.
     ``cwd``: the folder the tools work in and may not leave; omitted: the current one.
+    ``api_key``, or ``credentials`` that are asked before each request: instead of the environment and stored logins.
 
     Raises:
         UsageError: the model string names no known vendor, a tool cannot be offered, or ``cwd`` is no folder.
@@ -90,6 +93,7 @@ class Agent:
         cwd: str | os.PathLike[str] | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
+        credentials: Credentials | None = None,
         approve: Approve = "all",
         thinking: ThinkingLevel | None = None,
         max_rounds: int = MAX_ROUNDS,
@@ -117,7 +121,7 @@ class Agent:
         self._compactor = Compactor()
         self._recorder = Recorder()
         self._max_output = max_output
-        self._base_url, self._api_key = base_url, api_key
+        self._base_url, self._api_key, self._credentials = base_url, api_key, credentials
         self._provider: LLMProvider | None = None
         self._model = ""
         self._running: _Running | None = None
@@ -143,7 +147,9 @@ class Agent:
         if isinstance(model, str):
             from orkas.providers.registry import resolve
 
-            self._provider, self._model = resolve(model, base_url=self._base_url, api_key=self._api_key)
+            self._provider, self._model = resolve(
+                model, base_url=self._base_url, api_key=self._api_key, credentials=self._credentials
+            )
         else:
             self._provider, self._model = model, getattr(model, "model", "model")
 

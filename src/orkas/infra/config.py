@@ -1,7 +1,8 @@
 """Settings. The working folder is never configuration.
 
 One file, ``home()/config.toml``. Each setting is taken from the first place that has it: a flag, the environment,
-the file, the default; and each value knows which. The file holds no secrets: keys come from the environment.
+the file, the default; and each value knows which. The file holds no secrets: keys come from the environment or from
+``orkas auth login``.
 """
 
 from __future__ import annotations
@@ -73,8 +74,18 @@ KEYS: Mapping[str, Key] = {
     "max_rounds": Key(100, _count, None, "model calls one turn may make"),
 }
 _ENDPOINT = Key("", _address, None, "where this vendor is reached")
-_VENDOR_KEY = r"vendors\.[a-z0-9][a-z0-9-]*\.base_url"
+_OAUTH: Mapping[str, Key] = {
+    "authorize_url": Key("", _address, None, "where a browser logs in"),
+    "token_url": Key("", _address, None, "where tokens are given out"),
+    "device_url": Key("", _address, None, "where a login with a code begins"),
+    "client_id": Key("", _line, None, "the id of your own OAuth client"),
+    "scopes": Key("", _line, None, "what the token may do, separated by blanks"),
+    "redirect_url": Key("", _address, None, "the redirect address of that client, on this machine"),
+}
+_VENDOR_KEY = re.compile(r"vendors\.([a-z0-9][a-z0-9-]*)\.(base_url|oauth\.(\w+))")
 VENDOR_FORM = "vendors.NAME.base_url"
+OAUTH_FORM = "vendors.NAME.oauth.…"
+OAUTH_FIELDS = tuple(_OAUTH)
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -100,8 +111,13 @@ class Settings(msgspec.Struct):
     def endpoints(self) -> dict[str, str]:
         """Addresses by the environment variable that would set them, for vendors the file names."""
         return {
-            endpoint_variable(key): s.value for key, s in self.values.items() if key.startswith("vendors.") and s.value
+            endpoint_variable(key): s.value for key, s in self.values.items() if key.endswith(".base_url") and s.value
         }
+
+    def oauth(self, vendor: str) -> dict[str, Any]:
+        """What the file says of this vendor's OAuth client."""
+        prefix = f"vendors.{vendor}.oauth."
+        return {k.removeprefix(prefix): s.value for k, s in self.values.items() if k.startswith(prefix) and s.value}
 
 
 def endpoint_variable(key: str) -> str:
@@ -117,8 +133,11 @@ def key_of(name: str) -> Key:
     """
     if name in KEYS:
         return KEYS[name]
-    if re.fullmatch(_VENDOR_KEY, name):
-        return _ENDPOINT
+    if found := _VENDOR_KEY.fullmatch(name):
+        if found[2] == "base_url":
+            return _ENDPOINT
+        if found[3] in _OAUTH:
+            return _OAUTH[found[3]]
     said, hint = _unknown(name)
     raise UsageError(said, hint=hint)
 
@@ -158,7 +177,7 @@ def set_value(name: str, text: str) -> Any:
     if looks_secret(text):
         raise UsageError(
             f"this value of {name!r} looks like a secret, and the configuration holds none",
-            hint="put keys into the environment, such as OPENAI_API_KEY",
+            hint="put keys into the environment, such as OPENAI_API_KEY, or run `orkas auth login`",
         )
     try:
         value = key.read(text)
@@ -232,7 +251,7 @@ def _take_file(settings: Settings) -> None:
 
 def _take_environment(settings: Settings, environ: Mapping[str, str]) -> None:
     names = {key.variable: name for name, key in KEYS.items() if key.variable}
-    names |= {endpoint_variable(name): name for name in settings.values if name.startswith("vendors.")}
+    names |= {endpoint_variable(name): name for name in settings.values if name.endswith(".base_url")}
     for variable, name in names.items():
         if given := environ.get(variable):
             try:
@@ -257,16 +276,16 @@ def _unknown(name: str) -> tuple[str, str]:
     if secret_name(name):
         return (
             f"secrets are not kept in the configuration ({name!r})",
-            "put keys into the environment, such as OPENAI_API_KEY",
+            "put keys into the environment, such as OPENAI_API_KEY, or run `orkas auth login`",
         )
     if looks_secret(name):
         return "secrets are not kept in the configuration", "put keys into the environment, such as OPENAI_API_KEY"
     import difflib
 
-    known = [*KEYS, VENDOR_FORM]
+    known = [*KEYS, VENDOR_FORM, *(f"vendors.NAME.oauth.{field}" for field in _OAUTH)]
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     said = f"there is no setting {name!r}"
-    return said, f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+    return said, f"did you mean {near[0]!r}?" if near else f"there are {', '.join([*KEYS, VENDOR_FORM, OAUTH_FORM])}"
 
 
 # Changing one value and nothing else

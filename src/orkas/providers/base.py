@@ -149,6 +149,8 @@ class AuthStatus(msgspec.Struct, frozen=True):
 
     ok: bool | None
     message: str = ""
+    reason: Literal["accepted", "refused", "missing", "quota", "rate_limit", "network", "unknown"] = "unknown"
+    """``network``: no answer came. ``quota``: the key is right and its account has nothing left."""
 
 
 class LLMProvider(Protocol):

@@ -6,8 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from orkas.infra.errors import UsageError
+from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.net import Http
+from orkas.infra.secrets import Secret
+from orkas.providers.auth import Credentials, credentials_for
 from orkas.providers.base import Dialect, LLMProvider
 from orkas.providers.http import HttpProvider
 from orkas.providers.vendors import Vendor, table
@@ -63,14 +65,16 @@ def resolve(
     model: str,
     *,
     base_url: str | None = None,
-    api_key: str | None = None,
+    api_key: str | Secret | None = None,
     environ: Mapping[str, str] = os.environ,
     http: Http | None = None,
+    credentials: Credentials | None = None,
 ) -> tuple[LLMProvider, str]:
     """The provider for a model string, and the model's id there. Nothing is connected to.
 
-    A key that is missing is told when the first request is made. ``http``: a transport with limits or certificates of
-    its own.
+    ``api_key`` goes before the environment, and that before a stored login. A key that is missing is told when the
+    first request is made. ``http``: a transport with limits or certificates of its own. ``credentials``: in place of
+    all of these.
 
     Raises:
         UsageError: unknown vendor, no model, no address or an address that is none.
@@ -79,12 +83,13 @@ def resolve(
     if vendor in _OURS:
         return _OURS[vendor](), model_id
     row = table()[vendor]
-    key_names = row.key_variables(vendor)
-    key = api_key or next((v for n in key_names if (v := environ.get(n, "").strip())), None)
-    url = _base_url(vendor, row, base_url, environ, key)
+    credentials = credentials or credentials_for(vendor, row, api_key=api_key, environ=environ)
+    url = _base_url(vendor, row, base_url, environ, credentials)
     dialect = _dialect(vendor, row)
-    named = row.keys[0] if vendor == "openai-chat" else key_names[0]
-    return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named, http=http), model_id
+    named = row.keys[0] if vendor == "openai-chat" else row.key_variables(vendor)[0]
+    return HttpProvider(
+        vendor, row, dialect, base_url=url, credentials=credentials, key_name=named, http=http
+    ), model_id
 
 
 def _demo() -> LLMProvider:
@@ -107,7 +112,9 @@ _OURS: dict[str, Callable[[], LLMProvider]] = {"local": _local, "demo": _demo}
 """Vendors that are not rows: what runs on this machine without an address of its own."""
 
 
-def _base_url(vendor: str, row: Vendor, given: str | None, environ: Mapping[str, str], key: str | None) -> str:
+def _base_url(
+    vendor: str, row: Vendor, given: str | None, environ: Mapping[str, str], credentials: Credentials
+) -> str:
     names = row.url_variables(vendor)
     url = given or next((v for n in names if (v := environ.get(n, "").strip())), "")
     if not url and not row.base_url:
@@ -116,8 +123,17 @@ def _base_url(vendor: str, row: Vendor, given: str | None, environ: Mapping[str,
     if "{" in own and "/" not in (url.partition("://")[2] or url).rstrip("/"):
         from orkas.providers.vertex import address
 
-        own = address(own, environ, key)
+        own = address(own, environ, _key(credentials))
     return _complete(url, row, own) if url else own
+
+
+def _key(credentials: Credentials) -> str | None:
+    """The key that the first request will show, where there is one."""
+    try:
+        grant = credentials.peek()
+    except ProviderError:  # told when the first request is made
+        return None
+    return grant.secret.reveal() if grant is not None and not grant.bearer else None
 
 
 def _complete(url: str, row: Vendor, base_url: str) -> str:

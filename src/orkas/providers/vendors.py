@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Quirks", "Vendor", "table"]
+__all__ = ["OAuthClient", "Quirks", "Vendor", "table"]
 
 ThinkingStyle = Literal["", "reasoning_effort", "reasoning", "enable_thinking", "thinking_type"]
 
@@ -43,6 +43,24 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The model is named in the path, at ``{model}``, and not in the body; empty: what the dialect does."""
 
 
+class OAuthClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How one logs in at a vendor without a key. Holds no secret."""
+
+    authorize_url: str = ""
+    """Where a browser is sent (authorization code with PKCE); empty: that way is not offered."""
+    token_url: str = ""
+    device_url: str = ""
+    """Where a login with a code begins (RFC 8628); empty: that way is not offered."""
+    client_id: str = ""
+    scopes: str = ""
+    """Separated by blanks."""
+    redirect_url: str = ""
+    """The redirect address as it was registered, on this machine; without a port: any free one. Empty:
+    ``http://127.0.0.1/callback``."""
+    gives: Literal["token", "key"] = "token"
+    """``key``: a lasting API key instead of a token, in OpenRouter's way."""
+
+
 class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``."""
 
@@ -58,6 +76,10 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Runs on the user's machine or network: needs no key."""
     slow: bool = False
     """Runs on hardware that may fall silent for minutes, and writes a call before it sends any of it."""
+    account: str = ""
+    """The row whose stored login this one shares; empty: its own."""
+    oauth: OAuthClient | None = None
+    """A login that the vendor offers to everybody's programs. Clients of a user's own come from the configuration."""
     key_header: str = ""
     """Header that carries the key; empty: the dialect's own."""
     models: str = "/models"
@@ -69,6 +91,10 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def key_variables(self, name: str) -> list[str]:
         """Environment variables that may hold the key of row ``name``, in the order they are looked at."""
         return list(dict.fromkeys([variable(name, "API_KEY"), *self.keys]))
+
+    def pool_variables(self, name: str) -> list[str]:
+        """Environment variables that may hold several keys of row ``name``."""
+        return [key + "S" for key in self.key_variables(name) if key.endswith("_API_KEY")]
 
     def url_variables(self, name: str) -> list[str]:
         """The same for its endpoint."""

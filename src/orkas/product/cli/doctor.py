@@ -193,13 +193,27 @@ def _named_model(named: config.Setting) -> Iterator[Finding]:
 def _keys() -> Iterator[Finding]:
     from orkas.product.cli.vendors import rows
 
-    found = [row for row in rows() if row.key]
+    found = [row for row in rows() if row.key or row.login]
     for row in found:
-        yield Finding("key", "ok", f"{row.name}: {row.key} is set (***).")
+        where = f"{row.key} is set (***)" if row.key else f"a login is stored ({row.login})"
+        yield Finding("key", "ok", f"{row.name}: {where}.")
     if not found:
-        yield Finding(
-            "key", "note", "No key of any vendor is in the environment; `orkas auth status` names the variables."
-        )
+        yield Finding("key", "note", "No key of any vendor is set or stored; `orkas auth login VENDOR` stores one.")
+    yield from _stored_logins()
+
+
+def _stored_logins() -> Iterator[Finding]:
+    from orkas.infra.errors import StorageError
+    from orkas.infra.secrets import Store
+
+    store = Store()
+    try:
+        because = store.fallback()
+    except StorageError as error:
+        yield Finding("key", "problem", f"{error}.")
+        return
+    if because:
+        yield Finding("key", "note", f"The system's keyring could not be used ({because}); keys are in {store.path}.")
 
 
 def _local_model() -> Iterator[Finding]:

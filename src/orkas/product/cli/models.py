@@ -60,13 +60,14 @@ def _facts(row: Row) -> dict[str, Any]:
         "base_url": row.base_url or None,
         "local": row.local,
         "key": row.key,
+        "login": row.login,
         "variables": row.variables,
         "prefixes": row.prefixes,
     }
 
 
 def _ready(row: Row) -> str:
-    return "no key needed" if row.local else "key found" if row.key else "no key"
+    return "no key needed" if row.local else "key found" if row.key or row.login else "no key"
 
 
 def _models(options: argparse.Namespace) -> int:
