@@ -11,9 +11,12 @@ import pytest
 from orkas.infra.errors import UsageError
 from orkas.infra.messages import user_message
 from orkas.providers.base import CompletionParams, Request
-from orkas.providers.catalog import anthropic_thinking, model_info
+from orkas.providers.catalog import Gemini, anthropic_thinking, gemini, model_info
 from orkas.providers.registry import resolve, split_model, vendor_names
 from orkas.providers.vendors import table
+
+STUDIO, VERTEX = "https://generativelanguage.googleapis.com/v1beta", "aiplatform.googleapis.com"
+GEMINI = "publishers/google/models/m:streamGenerateContent?alt=sse"
 
 
 def request(model: str, environ: dict[str, str] | None = None, **given: Any) -> Request:
@@ -84,6 +87,34 @@ def test_what_cannot_be_told_is_wrong_usage_with_a_way_out(model: str, words: tu
         ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/v1"}, "https://o.example/v1/chat/completions"),
         ("groq/m", {}, "https://api.groq.com/openai/v1/chat/completions"),
         ("groq/m", {"GROQ_BASE_URL": "http://h"}, "http://h/openai/v1/chat/completions"),
+        ("gemini-2.5-pro", {}, f"{STUDIO}/models/gemini-2.5-pro:streamGenerateContent?alt=sse"),
+        ("google/models/gemini-x", {}, f"{STUDIO}/models/gemini-x:streamGenerateContent?alt=sse"),
+        ("google/a?b#c", {}, f"{STUDIO}/models/a%3Fb%23c:streamGenerateContent?alt=sse"),
+        ("google/m", {"GOOGLE_BASE_URL": "https://h?v=1"}, "https://h/v1beta/models/m:streamGenerateContent?v=1&alt=sse"),
+        ("vertex/m", {"GOOGLE_CLOUD_PROJECT": "p"}, f"https://{VERTEX}/v1beta1/projects/p/locations/global/{GEMINI}"),
+        (
+            "vertex/m", {"GOOGLE_VERTEX_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "us-east5"},
+            f"https://us-east5-{VERTEX}/v1beta1/projects/p/locations/us-east5/{GEMINI}",
+        ),
+        (
+            "vertex/m", {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "eu"},
+            f"https://aiplatform.eu.rep.googleapis.com/v1beta1/projects/p/locations/eu/{GEMINI}",
+        ),
+        ("vertex/m", {"VERTEX_API_KEY": "AIzaX"}, f"https://{VERTEX}/v1beta1/{GEMINI}"),
+        ("vertex/m", {"VERTEX_BASE_URL": "http://h/x"}, f"http://h/x/{GEMINI}"),
+        ("vertex/m", {"VERTEX_BASE_URL": "h:1/x"}, f"https://h:1/x/{GEMINI}"),
+        (
+            "vertex/m", {"VERTEX_BASE_URL": "localhost:1/", "GOOGLE_CLOUD_PROJECT": "p"},
+            f"http://localhost:1/v1beta1/projects/p/locations/global/{GEMINI}",
+        ),
+        (
+            "vertex/m", {"VERTEX_BASE_URL": "http://h:1", "GOOGLE_CLOUD_PROJECT": "p"},
+            f"http://h:1/v1beta1/projects/p/locations/global/{GEMINI}",
+        ),
+        (
+            "vertex-anthropic/claude-x@1", {"GOOGLE_CLOUD_PROJECT": "p"},
+            f"https://{VERTEX}/v1/projects/p/locations/global/publishers/anthropic/models/claude-x@1:streamRawPredict",
+        ),
     ],
 )
 def test_addresses(model: str, environ: dict[str, str], url: str) -> None:
@@ -104,13 +135,33 @@ def test_custom_needs_an_address() -> None:
 
 
 @pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({}, "GOOGLE_CLOUD_PROJECT"),
+        ({"VERTEX_API_KEY": "ya29.token"}, "GOOGLE_CLOUD_PROJECT"),
+        ({"GOOGLE_CLOUD_PROJECT": "p/../q"}, "GOOGLE_CLOUD_PROJECT"),
+        ({"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "evil.example/"}, "GOOGLE_CLOUD_LOCATION"),
+    ],
+)
+def test_vertex_needs_a_project_and_plain_names(environ: dict[str, str], words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve("vertex/gemini-2.5-pro", environ=environ)
+    assert words in caught.value.hint
+
+
+@pytest.mark.parametrize(
     ("model", "environ", "header", "value"),
     [
         ("openai/m", {"OPENAI_API_KEY": "k"}, "authorization", "Bearer k"),
         ("openai-chat/m", {"OPENAI_API_KEY": " k\n"}, "authorization", "Bearer k"),
         ("anthropic/m", {"ANTHROPIC_API_KEY": "k"}, "x-api-key", "k"),
-        ("google/m", {"GEMINI_API_KEY": "k"}, "authorization", "Bearer k"),
-        ("google/m", {"GOOGLE_API_KEY": "a", "GEMINI_API_KEY": "b"}, "authorization", "Bearer a"),
+        ("google/m", {"GEMINI_API_KEY": "k"}, "x-goog-api-key", "k"),
+        ("google/m", {"GOOGLE_API_KEY": "a", "GEMINI_API_KEY": "b"}, "x-goog-api-key", "a"),
+        ("google/m", {"GOOGLE_API_KEY": "ya29.t"}, "authorization", "Bearer ya29.t"),
+        ("vertex/m", {"VERTEX_API_KEY": "t", "GOOGLE_CLOUD_PROJECT": "p"}, "authorization", "Bearer t"),
+        ("vertex/m", {"CLOUDSDK_AUTH_ACCESS_TOKEN": "t", "GOOGLE_CLOUD_PROJECT": "p"}, "authorization", "Bearer t"),
+        ("vertex/m", {"GOOGLE_VERTEX_API_KEY": "AQ.x"}, "x-goog-api-key", "AQ.x"),
+        ("vertex-anthropic/m", {"VERTEX_ANTHROPIC_API_KEY": "t", "GOOGLE_CLOUD_PROJECT": "p"}, "authorization", "Bearer t"),
         ("huggingface/m", {"HF_TOKEN": "k"}, "authorization", "Bearer k"),
         ("azure/m", {"AZURE_API_KEY": "k", "AZURE_BASE_URL": "https://h/openai/v1"}, "api-key", "k"),
     ],
@@ -127,7 +178,7 @@ def test_every_row_resolves() -> None:
     for vendor in vendor_names():
         provider, name = resolve(f"{vendor}/some/model", base_url="http://h/v1", api_key="k", environ={})
         assert (provider.id, name) == (vendor, "some/model")
-        assert provider.api in ("openai_chat", "anthropic_messages", "demo")
+        assert provider.api in ("openai_chat", "anthropic_messages", "google_generate_content", "demo")
 
 
 def test_rows_claim_no_prefix_twice() -> None:
@@ -161,7 +212,26 @@ def test_known_and_unknown_models() -> None:
         ("claude-3-7-sonnet-latest", "budget"), ("claude-sonnet-4-20250514", "budget"), ("claude-sonnet-4-5", "budget"),
         ("claude-haiku-4-5-20251001", "budget"), ("claude-opus-4-1", "budget"), ("claude-opus-4-6", "adaptive"),
         ("claude-sonnet-5", "adaptive"), ("claude-fable-5", "adaptive"),
+        ("claude-sonnet-4-5@20250929", "budget"), ("claude-opus-4-7@default", "adaptive"),
     ],
 )  # fmt: skip
 def test_how_claude_thinks(model: str, style: str) -> None:
     assert anthropic_thinking(model) == style
+
+
+LEVELS = Gemini("level", "minimal", signatures=True, media_results=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "traits"),
+    [
+        ("gemini-1.5-flash", Gemini(json_schema=False)), ("gemini-2.0-flash-exp", Gemini(json_schema=False)),
+        ("gemma-3-27b-it", Gemini(json_schema=False)), ("gemini-2.5-flash-image", Gemini()),
+        ("gemini-2.5-pro", Gemini("budget", 128)), ("models/gemini-2.5-flash-lite", Gemini("budget", 0)),
+        ("gemini-3-pro-preview", Gemini("level", "low", False, True, True)),
+        ("gemini-3.1-pro-preview", Gemini("level", "low", True, True, True)),
+        ("gemini-3-flash-preview", LEVELS), ("gemini-3.8-flash", LEVELS), ("gemini-flash-latest", LEVELS),
+    ],
+)  # fmt: skip
+def test_what_gemini_models_take(model: str, traits: Gemini) -> None:
+    assert gemini(model) == traits

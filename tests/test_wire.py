@@ -17,6 +17,8 @@ from aiohttp import web
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
+    Block,
+    Image,
     Opaque,
     Text,
     Thinking,
@@ -31,6 +33,7 @@ from orkas.infra.net import Http, Limits
 from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, Dialect, Part, Reader, TextPart, ThinkingPart
 from orkas.providers.errors import classify
+from orkas.providers.google import Google
 from orkas.providers.http import HttpProvider
 from orkas.providers.openai_chat import OpenAIChat
 from orkas.providers.vendors import Vendor
@@ -42,7 +45,8 @@ FULL = bool(os.environ.get("ORKAS_FULL"))
 
 CASES = sorted(
     p.parent
-    for p in [*WIRE.glob("anthropic/messages/*/expected.json"), *WIRE.glob("*/chat_completions/*/expected.json")]
+    for kind in ("anthropic/messages", "vertex/anthropic_messages", "*/chat_completions", "*/*generate_content")
+    for p in WIRE.glob(f"{kind}/*/expected.json")
 )
 if not CASES:
     pytest.skip("no recorded traffic at hand (set ORKAS_SHARED)", allow_module_level=True)
@@ -63,7 +67,10 @@ class Recording:
 
     @property
     def dialect(self) -> Dialect:
-        return Anthropic(self.vendor) if self.case.parts[-2] == "messages" else OpenAIChat(self.vendor)
+        api = self.case.parts[-2]
+        if api.endswith("generate_content"):
+            return Google(self.vendor)
+        return Anthropic(self.vendor) if api.endswith("messages") else OpenAIChat(self.vendor)
 
     def reader(self) -> Reader:
         return self.dialect.reader(model=f"{self.vendor}/m")
@@ -80,6 +87,13 @@ def read(reader: Reader, pieces: list[bytes]) -> tuple[list[Part], AssistantMess
         return parts, reader.partial(), error
 
 
+def signatures(block: Block) -> list[str]:
+    """All signatures of a block, wherever its dialect keeps them."""
+    rest = block.vendor or {}
+    own = [getattr(block, "signature", None), rest.get("thoughtSignature"), *(s[2] for s in rest.get("signed", ()))]
+    return [s for s in own if s]
+
+
 def facts(message: AssistantMessage, error: ProviderError | None) -> dict[str, Any]:
     """The message in the words of ``expected.json``."""
     thoughts = [b for b in message.content if isinstance(b, Thinking)]
@@ -93,7 +107,7 @@ def facts(message: AssistantMessage, error: ProviderError | None) -> dict[str, A
         "thinking": {
             "present": bool(text or redacted or encrypted),
             "text": text,
-            "signatures": [len(t.signature) for t in thoughts if t.signature],
+            "signatures": [len(s) for b in message.content for s in signatures(b)],
             "redacted_blocks": redacted,
             "encrypted_items": encrypted,
         },
@@ -102,6 +116,7 @@ def facts(message: AssistantMessage, error: ProviderError | None) -> dict[str, A
             for c in calls_of(message)
         ],
         "server_side_blocks": [b.kind for b in message.content if isinstance(b, Opaque)],
+        "media_parts": sum(isinstance(b, Image) for b in message.content),
         "stop_reason": "error" if error else message.stop_reason,
         "usage": None
         if usage is None
@@ -114,6 +129,7 @@ def facts(message: AssistantMessage, error: ProviderError | None) -> dict[str, A
 
 def wanted(expected: dict[str, Any]) -> dict[str, Any]:
     out = {k: expected[k] for k in ("text", "text_blocks", "thinking", "tool_calls", "server_side_blocks", "usage")}
+    out["media_parts"] = expected.get("media_parts", 0)
     out["stop_reason"] = expected["stop_reason"]["normalized"]
     if out["usage"]:
         out["usage"] = {k: v for k, v in out["usage"].items() if k != "input_total"}

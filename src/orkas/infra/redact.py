@@ -27,6 +27,7 @@ _SHAPES = (
     r"sk-[A-Za-z0-9_-]{8,}",  # OpenAI, Anthropic, DeepSeek, OpenRouter
     r"(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{8,}",  # Stripe
     r"AIza[0-9A-Za-z_-]{30,}",  # Google
+    r"AQ\.[0-9A-Za-z_-]{30,}",
     r"ya29\.[0-9A-Za-z_.-]{10,}",
     r"GOCSPX-[0-9A-Za-z_-]{20,}",
     r"(?:AKIA|ASIA)[0-9A-Z]{16}",  # AWS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from orkas.infra.messages import (
     AssistantMessage,
@@ -37,6 +38,8 @@ __all__ = ["AnthropicRequests"]
 
 API = "anthropic_messages"
 VERSION = "2023-06-01"
+_VERTEX_VERSION = "vertex-2023-10-16"
+"""Named in the body where the model is named in the path."""
 _CACHE = {"type": "ephemeral"}
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576}
 """Tokens of thinking per level, for models that take a budget (at least 1,024, less than the output limit)."""
@@ -65,11 +68,18 @@ class AnthropicRequests:
             "content-type": "application/json", "accept": "text/event-stream", "anthropic-version": VERSION,
             **key_headers(api_key, self._key_header),
         }  # fmt: skip
-        return Request(endpoint(base_url, "/messages"), headers, body)
+        return Request(self._url(base_url, params.model), headers, body)
+
+    def _url(self, base_url: str, model: str) -> str:
+        if path := self._quirks.model_path:
+            return endpoint(base_url, f"{path.format(model=quote(model, safe='@:-._~'))}:streamRawPredict")
+        return endpoint(base_url, "/messages")
 
     def _options(self, params: CompletionParams, target: str) -> dict[str, Any]:
         limit = params.max_output or min(model_info(self._vendor, params.model).max_output or 8_192, _DEFAULT_OUTPUT)
         options: dict[str, Any] = {"model": params.model, "max_tokens": limit, "stream": True}
+        if self._quirks.model_path:
+            options = {"anthropic_version": _VERTEX_VERSION, "max_tokens": limit, "stream": True}
         if self._quirks.cache_control:
             options["cache_control"] = _CACHE  # marks the last cacheable block, without touching the messages
         if params.system:
@@ -83,9 +93,10 @@ class AnthropicRequests:
         return options
 
 
-
 def key_headers(api_key: str | None, header: str = "x-api-key") -> dict[str, str]:
-    return {header: api_key} if api_key else {}
+    if not api_key:
+        return {}
+    return {header: f"Bearer {api_key}" if header == "authorization" else api_key}
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:

@@ -39,7 +39,9 @@ class Body:
         if self._kind == "events":
             return self._sse.feed(data) if data else self._sse.end()
         if not self._kind:
-            data = self._sort(data)
+            ended, data = not data, self._sort(data)
+            if not self._kind and not ended:
+                return []
         if self._kind == "events":
             return self._sse.feed(data) if data else self._sse.end()
         self._keep(data)

@@ -5,11 +5,12 @@ Sources: the vendors' model pages and the models.dev and litellm catalogues, as 
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NamedTuple
 
 from orkas.providers.base import ModelInfo
 
-__all__ = ["anthropic_thinking", "model_info"]
+__all__ = ["Gemini", "anthropic_thinking", "gemini", "model_info"]
 
 
 class _Row(NamedTuple):
@@ -104,7 +105,7 @@ def model_info(vendor: str, model: str) -> ModelInfo:
 
 def _bare(model: str) -> str:
     """``anthropic/claude-sonnet-4.5:free`` → ``claude-sonnet-4.5`` as its own vendor spells it."""
-    name = model.rpartition("/")[2].partition(":")[0].lower()
+    name = model.rpartition("/")[2].partition(":")[0].partition("@")[0].lower()
     return name.replace(".", "-") if name.startswith("claude") else name
 
 
@@ -123,3 +124,42 @@ def anthropic_thinking(model: str) -> Literal["", "budget", "adaptive"]:
     parts = name.split("-")[2:]
     version = [int(p) for p in parts[:2] if p.isdecimal() and len(p) < 4]
     return "budget" if version and [*version, 0][:2] < [4, 6] else "adaptive"
+
+
+class Gemini(NamedTuple):
+    """How one model of Google's takes its requests."""
+
+    thinking: Literal["", "budget", "level"] = ""
+    """What its thinking is told in: nothing, tokens, levels by name."""
+    least: int | str = ""
+    """The least thinking it does: 0 tokens, a budget it cannot go below, a level."""
+    medium: bool = True
+    """Has a level between low and high."""
+    signatures: bool = False
+    """Refuses a call of the current turn whose step begins without a thought signature."""
+    media_results: bool = False
+    """A tool's result may hold pictures; others want them in a part of the user's."""
+    json_schema: bool = True
+    """Takes tools as JSON Schema; others a subset of OpenAPI that refuses every other field."""
+
+
+_GEMINI = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
+
+
+def gemini(model: str) -> Gemini:
+    """What is known of a model of Google's. A name without a version (``gemini-flash-latest``) is taken for new.
+
+    Source: Google's pages on thinking, thought signatures and function calling.
+    """
+    name = _bare(model)
+    found = _GEMINI.match(name)
+    version = (int(found[1]), int(found[2] or 0)) if found else (3, 1)
+    if version < (2, 5) or not name.startswith("gemini"):
+        return Gemini(json_schema=False)
+    if version < (3, 0):
+        if "image" in name or "tts" in name:
+            return Gemini()
+        return Gemini("budget", least=128 if "pro" in name else 0)
+    pro = "pro" in name
+    least, medium = "low" if pro else "minimal", not pro or version > (3, 0)
+    return Gemini("level", least, medium, signatures=True, media_results=True)

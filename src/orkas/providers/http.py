@@ -106,8 +106,9 @@ class HttpProvider:
         from urllib.parse import urlsplit, urlunsplit
 
         sample = self.request(CompletionParams(model="probe", messages=[]))
-        parts = urlsplit(sample.url)
-        path = parts.path.removesuffix("/chat/completions").removesuffix("/messages") + self._row.models
+        parts = urlsplit(self.base_url)
+        base = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/messages")
+        path = base + self._row.models
         headers = {k: v for k, v in sample.headers.items() if k not in ("content-type", "accept")}
         return urlunsplit(parts._replace(path=path)), headers
 

@@ -79,9 +79,9 @@ def resolve(
     if vendor in _OURS:
         return _OURS[vendor](), model_id
     row = table()[vendor]
-    url = _base_url(vendor, row, base_url, environ)
     key_names = row.key_variables(vendor)
     key = api_key or next((v for n in key_names if (v := environ.get(n, "").strip())), None)
+    url = _base_url(vendor, row, base_url, environ, key)
     dialect = _dialect(vendor, row)
     named = row.keys[0] if vendor == "openai-chat" else key_names[0]
     return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named, http=http), model_id
@@ -107,18 +107,23 @@ _OURS: dict[str, Callable[[], LLMProvider]] = {"local": _local, "demo": _demo}
 """Vendors that are not rows: what runs on this machine without an address of its own."""
 
 
-def _base_url(vendor: str, row: Vendor, given: str | None, environ: Mapping[str, str]) -> str:
+def _base_url(vendor: str, row: Vendor, given: str | None, environ: Mapping[str, str], key: str | None) -> str:
     names = row.url_variables(vendor)
     url = given or next((v for n in names if (v := environ.get(n, "").strip())), "")
     if not url and not row.base_url:
         raise UsageError(f"{vendor} needs a base URL", hint=f"give base_url, or set {names[0]}")
-    return _complete(url, row) if url else row.base_url
+    own = row.base_url
+    if "{" in own and "/" not in (url.partition("://")[2] or url).rstrip("/"):
+        from orkas.providers.vertex import address
+
+        own = address(own, environ, key)
+    return _complete(url, row, own) if url else own
 
 
-def _complete(url: str, row: Vendor) -> str:
+def _complete(url: str, row: Vendor, base_url: str) -> str:
     """An address as people write it: scheme and path added where they are missing.
 
-    A URL with a path is taken as it is; a bare host gets the row's own path.
+    A URL with a path is taken as it is; a bare host gets the path of ``base_url``, the row's own address.
     """
     bare = "://" not in url
     if bare:
@@ -132,7 +137,7 @@ def _complete(url: str, row: Vendor) -> str:
         raise UsageError(f"{url!r} is no address: {error}", hint="write it as http://host:port/path") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{url!r} is no web address", hint="write it as http://host:port/path")
-    own = urlsplit(row.base_url)
+    own = urlsplit(base_url)
     netloc = parts.netloc
     if parts.hostname == "0.0.0.0":  # noqa: S104 - where a server listens, not where it is reached
         netloc = netloc.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
@@ -147,6 +152,10 @@ def _dialect(vendor: str, row: Vendor) -> Dialect:
         from orkas.providers.anthropic import Anthropic
 
         return Anthropic(vendor, row.quirks, row.key_header)
+    if row.dialect == "google":
+        from orkas.providers.google import Google
+
+        return Google(vendor, row.quirks, row.key_header)
     from orkas.providers.openai_chat import OpenAIChat
 
     return OpenAIChat(vendor, row.quirks, row.key_header)

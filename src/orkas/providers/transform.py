@@ -80,7 +80,7 @@ class Ids:
         return out
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 def wire_name(name: str) -> str:
@@ -94,7 +94,9 @@ def wire_name(name: str) -> str:
     if not name:
         return "unknown"
     mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:55].strip("_-") or "tool"
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:50].strip("_-") or "tool"
+    if not stem[0].isalpha():
+        stem = f"tool_{stem}"
     return f"{stem}_{mark}"
 
 
@@ -113,6 +115,8 @@ def assistant_blocks(message: AssistantMessage, *, model: str, api: str) -> list
         elif type(block) is Text:
             if block.text.strip():
                 front.append(block)
+        elif type(block) is Image:
+            front.append(Text(text=image_note(block, "you made it, and it is not shown again")))
         elif type(block) in (Thinking, Opaque) and same:
             front.append(block)
     return front + calls

@@ -38,12 +38,14 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Header that does."""
     cache_control: bool = True
     """Understands ``cache_control`` (Anthropic dialect)."""
+    model_path: str = ""
+    """The model is named in the path, at ``{model}``, and not in the body; empty: what the dialect does."""
 
 
 class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One row. ``base_url`` empty: the user must give one."""
+    """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``."""
 
-    dialect: Literal["openai_chat", "anthropic"]
+    dialect: Literal["openai_chat", "anthropic", "google"]
     base_url: str = ""
     keys: tuple[str, ...] = ()
     """Environment variables that hold the key besides ``<ROW>_API_KEY``, in order."""

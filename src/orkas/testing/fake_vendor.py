@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import socket
 import struct
 import threading
@@ -27,18 +28,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 from orkas.infra.messages import AssistantMessage
 from orkas.testing import http1
+from orkas.testing.google_rendering import google_signatures
 from orkas.testing.rendering import Piece, Say
 from orkas.testing.replay import RESET, Asked, Recording, Reply, Response, as_reply
-from orkas.testing.rules import Rejection, check_anthropic, check_http, check_openai_chat, parse_body
+from orkas.testing.rules import Rejection, check_anthropic, check_google, check_http, check_openai_chat, parse_body
 from orkas.testing.rules.base import Api, model_missing
 
 __all__ = ["FakeVendor", "Scripted", "VendorRequest"]
 
-_ENDPOINTS: dict[str, Api] = {"/chat/completions": "openai", "/messages": "anthropic"}
-_SECRETS = ("authorization", "x-api-key", "api-key")
+_ENDPOINTS: dict[str, Api] = {
+    "/chat/completions": "openai", "/messages": "anthropic",
+    ":streamGenerateContent": "google", ":generateContent": "google", ":streamRawPredict": "anthropic",
+}  # fmt: skip
+_SECRETS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
 @dataclass(slots=True)
@@ -65,7 +71,7 @@ Scripted: TypeAlias = str | AssistantMessage | Say | Reply | Sequence[Piece] | C
 
 
 class FakeVendor:
-    """A server of its own thread that speaks OpenAI Chat Completions and Anthropic Messages.
+    """A server of its own thread that speaks OpenAI Chat Completions, Anthropic Messages and Gemini generateContent.
 
     The n-th request that is well-formed gets the n-th reply; one that the real vendor would refuse is refused in its
     words and takes no reply. Any path that ends like the vendor's is served, so the base URL of every vendor's row
@@ -86,7 +92,8 @@ class FakeVendor:
         self.requests: list[VendorRequest] = []
         """Every request, in order of arrival."""
         self.signatures: dict[str, str] = {}
-        """Thinking that was given out, by its signature (redacted: by its data). Add what older sessions hold."""
+        """Thinking that was given out, by its signature (redacted: by its data). Add what older sessions hold. Of
+        Google's signatures only they themselves count."""
         self.strict = strict
         self.keys = keys
         self.models = models
@@ -213,12 +220,11 @@ class FakeVendor:
 
     def _answer(self, request: VendorRequest) -> Response:
         path = request.path.partition("?")[0].rstrip("/")
-        if request.method == "GET" and path.endswith("/models"):
+        if request.method == "GET" and path.endswith(("/models", "/cachedContents")):
             return self._model_list(request)
         api = next((api for end, api in _ENDPOINTS.items() if path.endswith(end)), None)
         if api is None or request.method != "POST" or "/v1/v1/" in path:
-            where: Api = "anthropic" if "anthropic-version" in request.headers else "openai"
-            return _refusal(Rejection(f"Invalid URL ({request.method} {request.path})", 404), where)
+            return _refusal(Rejection(f"Invalid URL ({request.method} {request.path})", 404), _api_of(request))
         if (refused := self._check(api, request)) is not None:
             return _refusal(refused, api)
         return self._next_reply(api, request)
@@ -231,35 +237,72 @@ class FakeVendor:
             return body
         if not isinstance(body, dict):
             return Rejection("The request body must be a JSON object.")
-        if self.models is not None and body.get("model") not in self.models:
-            return model_missing(api, body.get("model"))
+        model = _model_of(request) or body.get("model")
+        if self.models is not None and model not in self.models:
+            return model_missing(api, model)
         if not self.strict:
             return None
-        return check_openai_chat(body) if api == "openai" else check_anthropic(body, signatures=self.signatures)
+        if api == "google":
+            return check_google(body, model=str(model), signatures=self.signatures)
+        if api == "openai":
+            return check_openai_chat(body)
+        return check_anthropic(_named(body, request), signatures=self.signatures)
 
     def _next_reply(self, api: Api, request: VendorRequest) -> Response:
         if not self._replies:
             return _refusal(Rejection("the fake vendor's script has no reply left", 400), api)
-        body = request.body or {}
+        body = _named(request.body or {}, request)
         reply = _reply_of(self._replies.popleft(), request)
-        response = reply.respond(Asked(api, bool(body.get("stream")), body))
+        stream = ":streamGenerateContent" in request.path if api == "google" else bool(body.get("stream"))
+        as_list = api == "google" and stream and "alt=sse" not in request.path
+        response = reply.respond(Asked(api, stream, body, as_list))
         steps = list(response.steps)
-        if api == "anthropic" and response.status == 200:
-            self.signatures |= _signatures_in(b"".join(s for s in steps if isinstance(s, bytes)))
+        if response.status == 200:
+            self._remember(api, b"".join(s for s in steps if isinstance(s, bytes)))
         response.steps = iter(steps)
         return response
 
+    def _remember(self, api: Api, body: bytes) -> None:
+        if api == "anthropic":
+            self.signatures |= _signatures_in(body)
+        elif api == "google":
+            self.signatures |= dict.fromkeys(google_signatures(body), "")
+
     def _model_list(self, request: VendorRequest) -> Response:
-        api: Api = "anthropic" if "anthropic-version" in request.headers else "openai"
+        cached = request.path.partition("?")[0].endswith("/cachedContents")
+        api = "google" if cached else _api_of(request)
         if (refused := check_http(api, request.headers, 0, self.keys)) is not None:
             return _refusal(refused, api)
         names = sorted(self.models or ["fake-model"])
+        if api == "google":
+            rows = [{"name": f"models/{n}", "supportedGenerationMethods": ["generateContent"]} for n in names]
+            return _json(200, {} if cached else {"models": rows})
         if api == "anthropic":
             dated = {"type": "model", "created_at": "2025-01-01T00:00:00Z"}
             rows = [{"id": name, "display_name": name, **dated} for name in names]
             return _json(200, {"data": rows, "has_more": False, "first_id": names[0], "last_id": names[-1]})
         owned = {"object": "model", "created": 1760000000, "owned_by": "fake"}
         return _json(200, {"object": "list", "data": [{"id": name, **owned} for name in names]})
+
+
+def _api_of(request: VendorRequest) -> Api:
+    """Whose client this is, by its headers."""
+    if "x-goog-api-key" in request.headers:
+        return "google"
+    return "anthropic" if "anthropic-version" in request.headers else "openai"
+
+
+def _model_of(request: VendorRequest) -> str:
+    """The model in a path like ``/v1beta/models/gemini-3-pro:generateContent``; empty for other paths."""
+    found = re.search(r"/models/([^/?]+):(?:stream)?(?:generateContent|GenerateContent|RawPredict)", request.path)
+    return unquote(found[1]) if found else ""
+
+
+def _named(body: dict[str, Any], request: VendorRequest) -> dict[str, Any]:
+    """The body with the model in it. Claude on Vertex names it in the path and a version in its place."""
+    if not (model := _model_of(request)) or "anthropic_version" not in body:
+        return {**body, "model": model} if model else body
+    return {"model": model, **{k: v for k, v in body.items() if k != "anthropic_version"}}
 
 
 def _reply_of(scripted: Scripted, request: VendorRequest) -> Reply:

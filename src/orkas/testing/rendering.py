@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from orkas.infra.messages import AssistantMessage, Opaque, Text, Thinking, ToolCall, Usage, encode
 from orkas.testing.rules.base import Api
 
-__all__ = ["Piece", "Say", "as_json", "as_stream", "signature_of"]
+__all__ = ["Piece", "Say", "as_json", "as_stream", "plain", "signature_of"]
 
 Piece: TypeAlias = str | float | Thinking | ToolCall
 """A text delta, a pause in seconds, a block of thinking, a tool call."""
@@ -23,6 +23,10 @@ _STOPS = {
         "content_filter": "refusal", "pause": "pause_turn", "overflow": "model_context_window_exceeded",
     },
     "openai": {"stop": "stop", "tool_use": "tool_calls", "length": "length", "content_filter": "content_filter"},
+    "google": {
+        "stop": "STOP", "tool_use": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY", "refusal": "SAFETY",
+        "error": "OTHER",
+    },
 }  # fmt: skip
 
 
@@ -53,11 +57,19 @@ class Say:
 
 def as_stream(say: Say, api: Api, request: dict[str, Any]) -> Iterator[bytes | float]:
     """The events, one each, with the script's pauses in seconds between them."""
+    if api == "google":
+        from orkas.testing.google_rendering import google_events
+
+        return google_events(say, request)
     return _anthropic_events(say, request) if api == "anthropic" else _openai_events(say, request)
 
 
 def as_json(say: Say, api: Api, request: dict[str, Any]) -> bytes:
-    return _plain(_anthropic_body(say, request) if api == "anthropic" else _openai_body(say, request))
+    if api == "google":
+        from orkas.testing.google_rendering import google_body
+
+        return google_body(say, request)
+    return plain(_anthropic_body(say, request) if api == "anthropic" else _openai_body(say, request))
 
 
 def signature_of(thinking: Thinking) -> str:
@@ -65,7 +77,7 @@ def signature_of(thinking: Thinking) -> str:
     return thinking.signature or base64.b64encode(hashlib.sha256(thinking.text.encode()).digest() * 2).decode()
 
 
-def _plain(value: Any) -> bytes:
+def plain(value: Any) -> bytes:
     """JSON as vendors write it: UTF-8, but for half surrogate pairs, which only an escape can carry."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
@@ -94,7 +106,7 @@ def _openai_events(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]
 
     def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return b"data: %s\n\n" % _plain({**frame, "choices": [choice]})
+        return b"data: %s\n\n" % plain({**frame, "choices": [choice]})
 
     yield event({"role": "assistant", "content": "", "refusal": None})
     index = 0
@@ -114,7 +126,7 @@ def _openai_events(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]
                 yield float(piece)
     yield event({}, say.stop("openai"))
     if usage_wanted:
-        yield b"data: %s\n\n" % _plain({**frame, "choices": [], "usage": _openai_usage(say.usage)})
+        yield b"data: %s\n\n" % plain({**frame, "choices": [], "usage": _openai_usage(say.usage)})
     yield b"data: [DONE]\n\n"
 
 
@@ -149,7 +161,7 @@ def _openai_usage(usage: Usage) -> dict[str, Any]:
 
 def _anthropic_events(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]:
     def event(kind: str, **fields: Any) -> bytes:
-        return b"event: %s\ndata: %s\n\n" % (kind.encode(), _plain({"type": kind, **fields}))
+        return b"event: %s\ndata: %s\n\n" % (kind.encode(), plain({"type": kind, **fields}))
 
     message = {**_anthropic_frame(request), "content": [], "stop_reason": None, "stop_sequence": None}
     usage = _anthropic_usage(say.usage)

@@ -42,6 +42,9 @@ class Asked:
     api: Api
     stream: bool
     body: dict[str, Any]
+    """The request's, with the model in it where its vendor names that in the path."""
+    as_list: bool = False
+    """A stream that is to be one JSON list (Google, without ``alt=sse``)."""
 
 
 @dataclass(slots=True)
@@ -69,6 +72,10 @@ class Spoken:
         if not asked.stream:
             body = as_json(self.say, asked.api, asked.body)
             return Response(200, {"content-type": "application/json"}, iter([body]))
+        if asked.as_list:
+            from orkas.testing.google_rendering import google_list
+
+            return Response(200, {"content-type": "application/json"}, google_list(self.say, asked.body))
         headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
         return Response(200, headers, as_stream(self.say, asked.api, asked.body))
 

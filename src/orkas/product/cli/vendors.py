@@ -24,22 +24,33 @@ class Row(NamedTuple):
     prefixes: list[str]
     """Bare model names that begin like this belong to it."""
 
-    @property
-    def url_variable(self) -> str:
-        from orkas.providers.vendors import variable
-
-        return variable(self.name, "BASE_URL")
+    url_variable: str
+    """The variable that says where it is, while nobody has said."""
 
 
 def rows() -> list[Row]:
     """All vendors in the order of the table."""
     from orkas.infra.redact import redact
-    from orkas.providers.vendors import table
+    from orkas.providers.vendors import table, variable
 
     found = []
     for name, row in table().items():
         variables = row.key_variables(name)
         url = next((given for u in row.url_variables(name) if (given := os.environ.get(u, "").strip())), row.base_url)
         key = next((v for v in variables if os.environ.get(v, "").strip()), None)
-        found.append(Row(name, row.dialect, redact(url), row.local, variables, key, list(row.prefixes)))
+        missing = variable(name, "BASE_URL")
+        if "{" in url:
+            url, missing = _filled(url, key), "GOOGLE_CLOUD_PROJECT"
+        found.append(Row(name, row.dialect, redact(url), row.local, variables, key, list(row.prefixes), missing))
     return found
+
+
+def _filled(template: str, key: str | None) -> str:
+    """An address that names a project; empty while none is named."""
+    from orkas.infra.errors import UsageError
+    from orkas.providers.vertex import address
+
+    try:
+        return address(template, os.environ, os.environ[key].strip() if key else None)
+    except UsageError:
+        return ""

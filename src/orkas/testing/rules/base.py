@@ -1,4 +1,4 @@
-"""One refusal and its two wire forms, and the checks that come before the body is looked at."""
+"""One refusal and its wire forms, and the checks that come before the body is looked at."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = [
     "parse_body", "words",
 ]  # fmt: skip
 
-Api: TypeAlias = Literal["openai", "anthropic"]
+Api: TypeAlias = Literal["openai", "anthropic", "google"]
 
 MAX_BYTES = 32 * 1024 * 1024
 """Anthropic's documented limit of one request."""
@@ -21,6 +21,10 @@ MAX_BYTES = 32 * 1024 * 1024
 _ANTHROPIC_TYPES = {
     400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
     413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
+}  # fmt: skip
+_GOOGLE_STATUSES = {
+    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED", 499: "CANCELLED", 500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
 }  # fmt: skip
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
@@ -45,6 +49,13 @@ class Rejection:
             kind = self.type or _ANTHROPIC_TYPES.get(self.status, "api_error")
             error: dict[str, Any] = {"type": kind, "message": self.message}
             return json.dumps({"type": "error", "error": error, "request_id": "req_fake"}).encode()
+        if api == "google":
+            error = {"code": self.status, "message": self.message}
+            error["status"] = self.type or _GOOGLE_STATUSES.get(self.status, "UNKNOWN")
+            if self.code:
+                info = {"reason": self.code, "domain": "googleapis.com"}
+                error["details"] = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", **info}]
+            return json.dumps({"error": error}).encode()
         kind = self.type or ("invalid_request_error" if self.status < 429 else "server_error")
         error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
         return json.dumps({"error": error}).encode()
@@ -56,6 +67,8 @@ def check_http(
     """Key, version and size. ``headers`` in lower case; ``keys``: the ones that are good, None for any."""
     if api == "anthropic":
         return next(_anthropic_http(headers, body_size, keys), None)
+    if api == "google":
+        return next(_google_http(headers, keys), None)
     return next(_openai_http(headers, keys), None)
 
 
@@ -89,10 +102,28 @@ def _anthropic_http(headers: Mapping[str, str], size: int, keys: Collection[str]
         yield Rejection("Request exceeds the maximum size", 413)
 
 
+def _google_http(headers: Mapping[str, str], keys: Collection[str] | None) -> Iterator[Rejection]:
+    token = headers.get("authorization", "").partition(" ")[2]
+    key = headers.get("x-goog-api-key") or token
+    if not key:
+        yield Rejection(
+            "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or "
+            "other form of API consumer identity to call this API.",
+            403,
+        )
+    elif keys is not None and key not in keys:
+        if token:
+            yield Rejection("Request had invalid authentication credentials.", 401)
+        yield Rejection("API key not valid. Please pass a valid API key.", code="API_KEY_INVALID")
+
+
 def model_missing(api: Api, model: object) -> Rejection:
     """The 404 for a model that the account does not have."""
     if api == "anthropic":
         return Rejection(f"model: {model}", 404)
+    if api == "google":
+        text = f"models/{model} is not found for API version v1beta, or is not supported for generateContent."
+        return Rejection(text, 404)
     text = f"The model `{model}` does not exist or you do not have access to it."
     return Rejection(text, 404, code="model_not_found")
 
@@ -114,6 +145,8 @@ def no_json(api: Api, why: str) -> Rejection:
     """The refusal of a body that is no JSON."""
     if api == "anthropic":
         return Rejection(f"The request body is not valid JSON: {why}")
+    if api == "google":
+        return Rejection(f"Invalid JSON payload received. {why}".strip())
     return Rejection(
         "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP "
         "library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON. If you have "
