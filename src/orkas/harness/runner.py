@@ -22,6 +22,7 @@ from orkas.harness.execute import execute
 from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import STILL_CUT, cut_call, is_cut
 from orkas.harness.sessions.session import Session
+from orkas.harness.spending import CostReached
 from orkas.harness.status import StatusAnswer
 from orkas.harness.tool import ToolResult
 from orkas.harness.turn import Turn
@@ -117,9 +118,15 @@ class Runner:
         await self._session.commit(message)
         going_on = True
         while going_on:
-            async with aclosing(self._round()) as events:
-                async for event in events:
-                    yield event
+            try:
+                async with aclosing(self._round()) as events:
+                    async for event in events:
+                        yield event
+            except CostReached as reached:  # before a request: the round did not begin
+                self.turn.rounds -= 1
+                async with aclosing(self._say(str(reached), "max_cost")) as events:
+                    async for event in events:
+                        yield event
             going_on = self.turn.stop_reason in ("tool_use", "pause")
             taken = self.turn.setup.inbox.steered() or ([] if going_on else self.turn.setup.inbox.queued())
             if self.turn.stop_reason in ("loop", "max_rounds", "max_cost"):

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+from msgspec.structs import replace
+
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.messages import AssistantMessage, calls_of
 from orkas.infra.net import Answer, Http, Limits
-from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request, drained
+from orkas.providers.base import (
+    AuthStatus,
+    CompletionParams,
+    Dialect,
+    ModelInfo,
+    Part,
+    Price,
+    Reader,
+    Request,
+    drained,
+)
 from orkas.providers.catalog import model_info
 from orkas.providers.transform import wire_name
 from orkas.providers.unthinking import Unthinking
@@ -75,7 +87,8 @@ class HttpProvider:
         return self._http.post(request.url, request.headers, request.body, patience=params.patience)
 
     def _reply(self, answer: Answer, params: CompletionParams) -> _Reply:
-        return _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"), _renamed(params))
+        reader = self._dialect.reader(model=f"{self.id}/{params.model}")
+        return _Reply(answer, reader, _renamed(params), self.info(params.model).price)
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
         return await drained(self.stream(params))
@@ -136,14 +149,16 @@ def _renamed(params: CompletionParams) -> dict[str, str]:
 
 
 class _Reply:
-    """A ``Completion``: one list of parts per network read. Calls get back the names that tools have here."""
+    """A ``Completion``: one list of parts per network read. Calls get back the names that tools have here, and usage
+    its cost where the vendor gave none and the price is known."""
 
-    __slots__ = ("_answer", "_ended", "_message", "_reader", "_renamed")
+    __slots__ = ("_answer", "_ended", "_message", "_price", "_reader", "_renamed")
 
-    def __init__(self, answer: Answer, reader: Reader, renamed: dict[str, str]) -> None:
+    def __init__(self, answer: Answer, reader: Reader, renamed: dict[str, str], price: Price | None) -> None:
         self._answer = answer
         self._reader = reader
         self._renamed = renamed
+        self._price = price
         self._message: AssistantMessage | None = None
         self._ended = False
 
@@ -168,6 +183,8 @@ class _Reply:
             self._message = message = self._reader.close()
             for call in calls_of(message) if self._renamed else ():
                 call.name = self._renamed.get(call.name, call.name)
+            if self._price is not None and message.usage is not None and message.usage.cost_usd is None:
+                message.usage = replace(message.usage, cost_usd=self._price.cost(message.usage))
         raise StopAsyncIteration
 
     async def _next_bytes(self) -> bytes:
