@@ -36,7 +36,7 @@ from orkas.product.chat.words import continues
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a POSIX thing")
 
 CHILD = """
-import argparse, asyncio, sys, time
+import argparse, asyncio, os, pathlib, sys, time
 {before}
 from orkas import ToolContext, tool
 from orkas.infra.errors import ProviderError
@@ -60,9 +60,16 @@ async def slow(context: ToolContext, name: str) -> str:
     await asyncio.sleep(60)
     return "never"
 
+@tool
+async def until_said() -> str:
+    "Ends when the user has said something."
+    while not list((pathlib.Path(os.environ["ORKAS_HOME"]) / "sessions").glob("*.inbox")):
+        await asyncio.sleep(0.01)
+    return "said"
+
 options = argparse.Namespace(
     model=ScriptedProvider({replies}), session={session!r}, continue_={continue_!r}, cwd=None, system=None,
-    tools=[show, lines, slow], thinking=None, approve=None, max_rounds=None, image=None, debug=False,
+    tools=[show, lines, slow, until_said], thinking=None, approve=None, max_rounds=None, image=None, debug=False,
 )
 from orkas.product.chat import main
 sys.exit(main(options))
@@ -506,7 +513,7 @@ def asked() -> list[str]:
 
 
 def test_what_is_typed_during_a_turn_is_seen_and_sent_to_it(start: Start) -> None:
-    terminal = start('[["a ", 1.5, "b"], "Second answer."]')
+    terminal = start('[["a ", 2.0, "b"], "Second answer."]')
     terminal.say("go")
     terminal.shows("Ctrl-C stops")
     terminal.key("the othre\x7f\x7fer one")
@@ -523,7 +530,7 @@ def test_what_is_typed_during_a_turn_is_seen_and_sent_to_it(start: Start) -> Non
 
 
 def test_it_reaches_the_model_after_the_running_tool(start: Start) -> None:
-    terminal = start('[["I look. ", call("show", text="x"), 0.8], "Understood."]')
+    terminal = start('[["I look. ", call("until_said")], "Understood."]')
     terminal.say("go")
     terminal.shows("I look.")
     terminal.key("not that one\r")
@@ -533,7 +540,7 @@ def test_it_reaches_the_model_after_the_running_tool(start: Start) -> None:
 
 
 def test_queue_waits_for_the_end_of_the_turn(start: Start) -> None:
-    terminal = start('[[call("show", text="x"), 0.8], "First.", "Second."]')
+    terminal = start('[[call("show", text="x"), 2.0], "First.", "Second."]')
     terminal.say("go")
     terminal.shows("Ctrl-C stops")
     terminal.key("/queue and then this\r")
@@ -545,7 +552,7 @@ def test_queue_waits_for_the_end_of_the_turn(start: Start) -> None:
 
 
 def test_commands_wait_for_the_end_and_a_line_under_way_goes_to_the_prompt(start: Start) -> None:
-    terminal = start('[["a ", 1.0, "b"], "Second."]')
+    terminal = start('[["a ", 2.0, "b"], "Second."]')
     terminal.say("go")
     terminal.shows("Ctrl-C stops")
     terminal.key("/thinking\rhalf a")
@@ -571,7 +578,7 @@ def test_what_a_stopped_turn_did_not_take_goes_first_with_the_next(start: Start)
 
 
 def test_a_paste_during_a_turn_is_one_message_and_harmless(start: Start) -> None:
-    terminal = start('[["a ", 1.5, "b"], "Second."]')
+    terminal = start('[["a ", 2.0, "b"], "Second."]')
     terminal.say("go")
     terminal.shows("Ctrl-C stops")
     terminal.key("\x1b[200~one\r\ntwo \x1b]0;owned\x07\x1b[201~")
@@ -592,7 +599,7 @@ def test_ctrl_d_during_a_turn_leaves_after_it(start: Start) -> None:
 
 
 def test_at_a_dumb_terminal_a_whole_line_is_sent(start: Start) -> None:
-    terminal = start('[["a ", 1.0, "b"], "Second."]', env={"TERM": "dumb"})
+    terminal = start('[["a ", 2.0, "b"], "Second."]', env={"TERM": "dumb"})
     terminal.say("go")
     terminal.shows("a")
     terminal.key("and this\r")

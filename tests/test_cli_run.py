@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from cli_support import CUSTOM, DEMO, command, environ, orkas, serving, start
+from orkas import Session
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -167,6 +168,15 @@ def test_a_named_session_goes_on() -> None:
     orkas("run", "second", "--session", "trip", *DEMO)
     texts = [r["content"][0]["text"] for r in saved("trip") if r.get("role") == "user"]
     assert texts == ["first", "second"]
+
+
+def test_what_waits_in_a_session_goes_first_and_is_told() -> None:
+    with Session.open("trip") as session:
+        session.inbox.steer("by train")
+    ran = orkas("run", "hello", "--session", "trip", *DEMO)
+    assert ran.status == 0 and "sent now: by train" in ran.err
+    said = [r["content"][0]["text"] for r in saved("trip") if r.get("role") == "user"]
+    assert said == ["by train", "hello"]
 
 
 def test_continue_takes_the_last_conversation() -> None:

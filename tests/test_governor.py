@@ -585,6 +585,8 @@ def test_what_is_made_for_waiting(name: str, arguments: Any, poll: bool) -> None
         ("done", False, False),
         ("not ready yet", True, True),
         ("uploading 40%", False, True),
+        ("STATE_PENDING_REVIEW", False, True),
+        ("spending", False, False),
         ("not deployed yet", False, True),
         ('{"ready": false}', False, True),
         ('{"done": true}', False, False),

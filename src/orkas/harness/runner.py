@@ -10,7 +10,7 @@ One async generator; ``run`` and ``run_sync`` drain it, there is no second path.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from orkas.harness.exchange import Exchange
 from orkas.harness.execute import execute
 from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import STILL_CUT, cut_call, is_cut
+from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
 from orkas.harness.sessions.session import Session
 from orkas.harness.spending import CostReached
 from orkas.harness.status import StatusAnswer
@@ -54,15 +55,11 @@ from orkas.infra.messages import (
     new_id,
     now,
     text_of,
-    tool_result,
 )  # fmt: skip
 
 __all__ = ["Runner"]
 
 _log = logging.getLogger("orkas.runner")
-
-STOPPED = "Interrupted: the user stopped the run while this tool was running. Check what it did before repeating."
-NOT_STARTED = "Interrupted: the run was stopped before this tool was started. It did nothing."
 
 
 class Runner:
@@ -77,6 +74,7 @@ class Runner:
         self._cut = False  # the output limit ended the last reply in its calls
         self._cuts = 0  # how often in this turn
         self._running: str | None = None  # id of the call that runs now
+        self._marked: str | None = None  # what the newest record says of the call that begins next
 
     async def run(self, message: UserMessage) -> AsyncGenerator[Event, None]:
         """Tell the turn, event by event, to its ``Done``."""
@@ -207,7 +205,8 @@ class Runner:
         turn.setup.meter.heard(params, reply)
         turn.text, turn.stop_reason = text_of(reply), reply.stop_reason
         calls = calls_of(reply)
-        await self._session.commit(replace(reply, starts=calls[0].id) if calls else reply)
+        [stored] = await self._session.commit(replace(reply, starts=_next(calls)) if calls else reply)
+        self._marked = stored.starts  # type: ignore[union-attr]  # a reply is an assistant message
         if is_cut(reply):
             yield Notice(turn.next_seq(), "warning", STILL_CUT)
 
@@ -222,9 +221,8 @@ class Runner:
         """Run the calls one after another; images that tools returned follow all results."""
         images: list[UserMessage] = []
         for place, call in enumerate(calls):
-            following = calls[place + 1].id if place + 1 < len(calls) else None
             self._abort.check()
-            self._running = call.id
+            await self._begin(call)
             yield ToolStart(self.turn.next_seq(), call.id, call.name, call.arguments)
             result = ToolResult("")
             async with aclosing(self._result(call)) as telling:
@@ -233,14 +231,21 @@ class Runner:
                         result = told
                     else:
                         yield ToolProgress(self.turn.next_seq(), call.id, told)
-            [message] = await self._session.commit(_result_message(call, result, self._session, following))
-            self._running = None
+            message = _result_message(call, result, self._session, _next(calls[place + 1 :]))
+            [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
+            self._running, self._marked = None, message.starts
             self.turn.count(call.name, is_error=result.is_error)
             self.turn.setup.recorder.used(call.name, error=_error_of(result))
             images += [_image_message(call, image) for image in result.images]
             yield ToolEnd(self.turn.next_seq(), call.id, call.name, text_of(message), result.is_error)
         if images:
             await self._session.commit(*images)
+
+    async def _begin(self, call: ToolCall) -> None:
+        """Between a call's record and its start. Who has to be asked is asked here, before the call counts as begun."""
+        if self._marked != call.id:
+            await self._session.start(call)
+        self._running = call.id
 
     async def _result(self, call: ToolCall) -> AsyncGenerator[str | ToolResult, None]:
         """The call's progress and its one result."""
@@ -312,10 +317,9 @@ class Runner:
         return next(c.name for m in reversed(self._session.messages) for c in calls_of(m) if c.id == call_id)
 
     def _closing_results(self) -> list[ToolMessage]:
-        return [
-            tool_result(c.id, STOPPED if c.id == self._running else NOT_STARTED, is_error=True, synthetic=True)
-            for c in pairing.open_calls(self._session.messages)
-        ]
+        calls = pairing.open_calls(self._session.messages)
+        texts = [STOPPED if c.id == self._running else NOT_STARTED for c in calls]
+        return [replace(interrupted(c, text), ts=now()) for c, text in zip(calls, texts, strict=True)]
 
     def _leave_paired(self) -> None:
         """Whoever left, and how: no call stays open. A save that fails is pending in the session and heals on load."""
@@ -328,6 +332,14 @@ class Runner:
 def _error_of(result: ToolResult) -> str:
     """As the statistics call it."""
     return "fault" if result.fault else "failed" if result.is_error else ""
+
+
+def _next(calls: Sequence[ToolCall]) -> str | None:
+    """What the record before these calls says in ``starts``: the first begins as soon as the record is durable.
+
+    A call that waits for an answer must not be named: then this is "", and ``Session.start`` marks it when it begins.
+    """
+    return calls[0].id if calls else None
 
 
 def _info(problem: Exception) -> ErrorInfo:

@@ -155,14 +155,14 @@ def is_poll(name: str, arguments: Mapping[str, Any] | None) -> bool:
 
 
 _UNFINISHED = re.compile(
-    r"(?<![\w-])(?:pending|queued|enqueued|in[ _-]?progress|in[ _-]?flight"
+    r"(?<![^\W_])(?<!-)(?:pending|queued|enqueued|in[ _-]?progress|in[ _-]?flight"
     r"|yet|not (?:ready|done|finished|complete|available)|still (?:\w+ing|in|not)|unfinished|incomplete|processing"
     r"|provisioning|try again (?:later|in|soon)|retry[ _-]after|please wait|not[ _]?started"
     r"|initiali[sz]ing|rolling out|awaiting|activating"
     r"|ausstehend|in bearbeitung|in arbeit|noch nicht|wartet|läuft noch|en cours|en attente|pas encore|en curso"
     r"|en progreso|pendiente|en espera|procesando|en cola|in corso|in attesa|in coda|em andamento|pendente|em execução"
     r"|aguardando|na fila|bezig|in behandeling|wachtend|w toku|oczekuj\w*|devam ediyor|bekliyor|beklemede|pågår|väntar"
-    r"|выполняется|в процессе|ожидани\w+|ожидает|в очереди|обрабатывается|виконується|очікує|đang|chờ)(?!\w)"
+    r"|выполняется|в процессе|ожидани\w+|ожидает|в очереди|обрабатывается|виконується|очікує|đang|chờ)(?![^\W_])"
     r"|进行中|進行中|处理中|處理中|等待|排队|排隊|运行中|運行中|执行中|執行中|正在|未完成|尚未|加载中"
     r"|待处理|待機|処理中|実行中|保留中|準備中|진행|대기|처리 ?중|실행 ?중|قيد|جاري|الانتظار|प्रगति|लंबित|प्रतीक्षा",
     re.IGNORECASE,

@@ -85,6 +85,7 @@ class ContentReader:
 
     def __init__(self, model: str) -> None:
         self.done = False
+        self.brisk = False
         self._model = model
         self._vendor = model.partition("/")[0]
         self._body = Body()
@@ -111,6 +112,8 @@ class ContentReader:
             self._read(payloads, parts, last=not data)
         if not data and not self.done and self._body.whole is not None:
             self._read_whole(self._body.whole, parts)
+        if parts:
+            self.brisk = True
         return parts
 
     def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:

@@ -21,6 +21,7 @@ from orkas.infra.events import (
     ToolEnd,
     ToolProgress,
     ToolStart,
+    UserInput,
     encode,
 )
 from orkas.infra.messages import Usage
@@ -217,6 +218,8 @@ def _tell_about(event: Event) -> None:
         case Compaction():
             how = "summarised" if event.method == "summary" else "folded without a summary"
             out.note(f"· older messages were {how} ({event.tokens_before} → {event.tokens_after} tokens)")
+        case UserInput():
+            out.note(f"· said earlier, and sent now: {label(event.text, 160)}")
         case Notice(level="info"):
             out.note(event.text)
         case Notice():
