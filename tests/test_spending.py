@@ -93,7 +93,10 @@ async def test_what_the_vendor_says_it_cost_counts() -> None:
 # -- the limit
 
 
-def provider(replies: list[Any], price: Price | None = Price(Rates(1.0, 10.0))) -> ScriptedProvider:
+CHEAP = Price(Rates(1.0, 10.0))
+
+
+def provider(replies: list[Any], price: Price | None = CHEAP) -> ScriptedProvider:
     return ScriptedProvider(replies, info=ModelInfo(200_000, 8_192, price=price))
 
 
@@ -193,7 +196,7 @@ async def test_summaries_count_and_are_not_made_beyond_the_limit() -> None:
     assert (done.text, len(scripted.requests)) == ("fine", 3)
     assert done.usage.cost_usd == pytest.approx(0.8)  # the summary and the answer
 
-    scripted, agent = talk(0.41)
+    scripted, agent = talk(0.4001)
     await agent.run(long)
     done = await agent.run(long)
     assert (done.stop_reason, len(scripted.requests)) == ("max_cost", 2)
