@@ -303,6 +303,8 @@ def build(folder: Path, today: date) -> dict[str, Any]:
             maker = None if vendor in MAKERS else _maker(vendors, name)
             said = [*said, *([third] if third is not None else [])]  # noqa: PLW2901 - the same, with one more
             rows[name] = merged(said, maker, priced=vendor not in NO_PRICE, free=name.endswith(":free"))
+        for name in [name for name, row in rows.items() if row[0] is None]:
+            del rows[name]
         for name in list(rows):
             base = _DATED.sub("", name)
             if base != name and base in rows and rows[base][2:] == rows[name][2:]:
@@ -321,7 +323,10 @@ def _sane(name: str) -> bool:
 def _maker(vendors: dict[str, dict[str, list[Any]]], name: str) -> list[Any] | None:
     last = re.sub(r"^.*[/]|^(?:[a-z-]+\.)?[a-z]+\.(?=[a-z])", "", name).partition(":")[0]
     last = last.replace(".", "-") if last.startswith("claude") else last
-    return next((rows[last] for maker in MAKERS if last in (rows := vendors.get(maker, {}))), None)
+    found = next((rows[last] for maker in MAKERS if last in (rows := vendors.get(maker, {}))), None)
+    if found is None and last.startswith("claude"):  # a longer window there is one that must be asked for
+        found = next((list(FAMILIES[f]) for f in sorted(FAMILIES, key=len, reverse=True) if last.startswith(f)), None)
+    return found
 
 
 def main() -> None:

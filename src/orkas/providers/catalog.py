@@ -30,7 +30,7 @@ _SAME = {"openai-chat": "openai", "vertex": "google"}
 
 
 class _Row(msgspec.Struct, array_like=True, frozen=True):
-    window: int | None
+    window: int
     output: int | None
     abilities: str
     input: float | None = None
@@ -178,7 +178,7 @@ def _shorter(name: str) -> Iterator[str]:
         name = name[: max(name.rfind(c) for c in "-.:@_ ")] if any(c in name for c in "-.:@_ ") else ""
 
 
-_REGION = re.compile(r"^(?:(?:us|eu|apac|au|jp|ca|sa|us-gov|global)\.)?(?:[a-z0-9]+)\.(?=[a-z])")
+_REGION = re.compile(r"^(?:[a-z-]{2,8}\.)?[a-z0-9]+\.(?=[a-z])")
 _REVISION = re.compile(r"-v\d+(?::\d+)?(?::\d+k)?$")
 """Ids of Bedrock: ``us.anthropic.claude-sonnet-4-5-20250929-v1:0``."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -75,7 +76,7 @@ class ChatRequests:
             options["tool_choice"] = "none"
         if quirks.cache_key and params.session_id:
             options[quirks.cache_key] = _cache_key(params.session_id)
-        options.update(_thinking(quirks.thinking, params.model, params.thinking))
+        options.update(_thinking(quirks, params.model, params.thinking))
         return options
 
     def _system(self, params: CompletionParams) -> bytes:
@@ -108,7 +109,10 @@ def _cache_key(session_id: str) -> str:
 def _reasons(model: str) -> bool:
     """OpenAI's reasoning models by name."""
     name = model.rpartition("/")[2]
-    return name.startswith(("o1", "o3", "o4", "gpt-5", "codex")) and "chat" not in name
+    return _REASONING.match(name) is not None and "chat" not in name
+
+
+_REASONING = re.compile(r"o[1-9]|codex|gpt-(?:[5-9]|[1-9]\d)(?!\d)")
 
 
 def _system_role(model: str) -> str:
@@ -117,10 +121,20 @@ def _system_role(model: str) -> str:
     return "developer" if _reasons(model) else "system"
 
 
-def _thinking(style: str, model: str, level: ThinkingLevel | None) -> dict[str, Any]:
+_LEVELS: tuple[ThinkingLevel, ...] = ("off", "low", "medium", "high")
+
+
+def _thinking(quirks: Quirks, model: str, level: ThinkingLevel | None) -> dict[str, Any]:
+    style = quirks.thinking
     if level is None or not style:
         return {}
     on = level != "off"
+    if quirks.efforts:
+        told = max((p for p in quirks.efforts if model.lower().startswith(p)), key=len, default=None)
+        effort = quirks.efforts[told][_LEVELS.index(level)] if told is not None else ""
+        return {"reasoning_effort": effort} if effort else {}
+    if style == "chat_template_kwargs":
+        return {"chat_template_kwargs": {"enable_thinking": on}}
     if style == "reasoning":
         return {"reasoning": {"effort": level} if on else {"enabled": False}}
     if style == "enable_thinking":
@@ -129,8 +143,8 @@ def _thinking(style: str, model: str, level: ThinkingLevel | None) -> dict[str, 
         return {"thinking": {"type": "enabled" if on else "disabled"}}
     if on:
         return {"reasoning_effort": level} if not _plain_openai(model) else {}
-    if model.startswith("gpt-5"):
-        return {"reasoning_effort": "none" if model.startswith("gpt-5.") else "minimal"}
+    if model.startswith("gpt-") and _reasons(model):  # gpt-5 itself cannot do without
+        return {"reasoning_effort": "minimal" if re.match(r"gpt-5(?!\.)", model) else "none"}
     return {} if _plain_openai(model) or _reasons(model) else {"reasoning_effort": "none"}
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 __all__ = ["Quirks", "Told", "Vendor", "known_row", "shipped", "table"]
 
-ThinkingStyle = Literal["", "reasoning_effort", "reasoning", "enable_thinking", "thinking_type"]
+ThinkingStyle = Literal["", "reasoning_effort", "reasoning", "enable_thinking", "thinking_type", "chat_template_kwargs"]
 
 
 class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,6 +25,9 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Reasoning models want the system prompt from a ``developer``."""
     thinking: ThinkingStyle = ""
     """How reasoning is switched; empty: it cannot be."""
+    efforts: dict[str, tuple[str, str, str, str]] = {}
+    """What ``reasoning_effort`` says for off, low, medium and high, by how a model's name begins; empty: nothing is
+    said. Where there is such a table, models that are not in it are not told how to think."""
     thinking_back: Literal["", "reasoning_content", "reasoning", "reasoning_details", "parts"] = ""
     """The field in which the model's own reasoning goes back to it; empty: it does not."""
     thinking_required: bool = False
