@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def assert_sane(price: Price) -> None:
     assert all(0 <= r.input <= r.output * 4 or r.input == 0 for r in steps)
     assert all((r.cache_read or 0) <= r.input and (r.cache_write or 0) <= 2 * r.input for r in steps)
     assert list(price.tiers) == sorted(price.tiers, key=lambda tier: tier[0])
-    assert all(later.input >= earlier.input for earlier, later in zip(steps, steps[1:], strict=False))
+    assert all(later.input >= earlier.input for earlier, later in pairwise(steps))
 
 
 @pytest.mark.parametrize(

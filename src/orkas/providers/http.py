@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from msgspec.structs import replace
@@ -16,12 +16,12 @@ from orkas.providers.base import (
     Dialect,
     ModelInfo,
     Part,
-    Price,
     Reader,
     Request,
     drained,
 )
 from orkas.providers.catalog import model_info
+from orkas.providers.prefix import PrefixWatch
 from orkas.providers.transform import wire_name
 from orkas.providers.unthinking import Unthinking
 from orkas.providers.vendors import Vendor
@@ -33,7 +33,7 @@ _SLOW = Limits(first_byte=600.0, idle=600.0)
 
 
 class HttpProvider:
-    """One vendor at one address with one key.
+    """One vendor at one address with one key. Usage gets its cost where the vendor gave none and the price is known.
 
     ``key_name`` is the variable that a missing key should be put into. ``local``: no key is needed there.
     """
@@ -59,6 +59,7 @@ class HttpProvider:
         self._key_name = key_name
         self._local = local or row.local
         self._unthinking = Unthinking()
+        self._prefix = PrefixWatch(id)
         self._http = http or Http(limits=_SLOW if row.slow else None)
 
     def info(self, model: str) -> ModelInfo:
@@ -70,17 +71,19 @@ class HttpProvider:
     @asynccontextmanager
     async def stream(self, params: CompletionParams) -> AsyncGenerator[_Reply, None]:
         self._need_key()
-        async with self._post(self._unthinking.applied(params)) as answer:
+        asked = self._unthinking.applied(params)
+        async with self._post(asked) as answer:
             if answer.status == 200:
-                yield self._reply(answer, params)
+                yield self._reply(answer, asked)
                 return
             refusal = await self._refusal(answer)
         if not self._unthinking.learn(refusal, params, model=f"{self.id}/{params.model}", api=self.api):
             raise refusal
-        async with self._post(self._unthinking.applied(params)) as answer:  # a remedy of this floor, never tried twice
+        asked = self._unthinking.applied(params)
+        async with self._post(asked) as answer:  # a remedy of this floor, never tried twice
             if answer.status != 200:
                 raise await self._refusal(answer)
-            yield self._reply(answer, params)
+            yield self._reply(answer, asked)
 
     def _post(self, params: CompletionParams) -> AbstractAsyncContextManager[Answer]:
         request = self.request(params)
@@ -88,7 +91,14 @@ class HttpProvider:
 
     def _reply(self, answer: Answer, params: CompletionParams) -> _Reply:
         reader = self._dialect.reader(model=f"{self.id}/{params.model}")
-        return _Reply(answer, reader, _renamed(params), self.info(params.model).price)
+        messages, price = list(params.messages), self.info(params.model).price
+
+        def told(message: AssistantMessage) -> None:
+            if price is not None and message.usage is not None and message.usage.cost_usd is None:
+                message.usage = replace(message.usage, cost_usd=price.cost(message.usage))
+            self._prefix.heard(params, messages, message.usage, price)
+
+        return _Reply(answer, reader, _renamed(params), told)
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
         return await drained(self.stream(params))
@@ -149,16 +159,20 @@ def _renamed(params: CompletionParams) -> dict[str, str]:
 
 
 class _Reply:
-    """A ``Completion``: one list of parts per network read. Calls get back the names that tools have here, and usage
-    its cost where the vendor gave none and the price is known."""
+    """A ``Completion``: one list of parts per network read. Calls get back the names that tools have here.
 
-    __slots__ = ("_answer", "_ended", "_message", "_price", "_reader", "_renamed")
+    ``told``: sees the whole message before anybody else does.
+    """
 
-    def __init__(self, answer: Answer, reader: Reader, renamed: dict[str, str], price: Price | None) -> None:
+    __slots__ = ("_answer", "_ended", "_message", "_reader", "_renamed", "_told")
+
+    def __init__(
+        self, answer: Answer, reader: Reader, renamed: dict[str, str], told: Callable[[AssistantMessage], None]
+    ) -> None:
         self._answer = answer
         self._reader = reader
         self._renamed = renamed
-        self._price = price
+        self._told = told
         self._message: AssistantMessage | None = None
         self._ended = False
 
@@ -183,8 +197,7 @@ class _Reply:
             self._message = message = self._reader.close()
             for call in calls_of(message) if self._renamed else ():
                 call.name = self._renamed.get(call.name, call.name)
-            if self._price is not None and message.usage is not None and message.usage.cost_usd is None:
-                message.usage = replace(message.usage, cost_usd=self._price.cost(message.usage))
+            self._told(message)
         raise StopAsyncIteration
 
     async def _next_bytes(self) -> bytes:
