@@ -211,6 +211,24 @@ def test_the_commands_know_it() -> None:
     assert "secret" not in doctor.out.replace("secrets", "")
 
 
+def test_a_prefix_of_the_user_goes_first_and_two_of_them_are_a_question() -> None:
+    write("[vendors.a]\nbase_url='http://a'\nprefixes=['gpt-']\n")
+    assert split_model("gpt-4o") == ("a", "gpt-4o")
+    write("[vendors.a]\nbase_url='http://a'\nprefixes=['x-']\n[vendors.b]\nbase_url='http://b'\nprefixes=['x-']\n")
+    with pytest.raises(UsageError) as caught:
+        split_model("x-1")
+    assert "a/x-1 or b/x-1" in caught.value.hint
+
+
+async def test_a_model_that_the_vendor_does_not_have_names_the_nearest() -> None:
+    with FakeVendor(models=["gpt-4o"]) as vendor:
+        agent = Agent("openai-chat/gpt-4oo", tools=[], base_url=vendor.base_url, api_key="k")
+        done = await agent.run("hi")
+        await agent.aclose()
+    assert done.error is not None and done.error.class_ == "not_found"
+    assert "did you mean openai-chat/gpt-4o" in done.error.message
+
+
 def test_what_the_user_says_of_a_known_model_counts() -> None:
     write('[vendors.openai.catalog."gpt-4o"]\ncontext_window = 64_000\n[vendors.custom.catalog.m]\nprice = {input=2, output=3}\n')
     table()

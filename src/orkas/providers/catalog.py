@@ -71,11 +71,15 @@ def names(vendor: str) -> list[str]:
     return list(dict.fromkeys([*own, *_file().vendors.get(_SAME.get(vendor, vendor), {})]))
 
 
-def near(model: str) -> list[str]:
-    """Model strings that look like this bare name, the nearest first."""
+def near(model: str, vendor: str = "") -> list[str]:
+    """Model strings that look like this name, the nearest first: of one vendor, else of all that make models."""
     import difflib
 
-    known = {name: f"{vendor}/{name}" for vendor in reversed(_MAKERS) for name in _file().vendors.get(vendor, {})}
+    if vendor:
+        known = {name: f"{vendor}/{name}" for name in names(vendor)}
+        found = difflib.get_close_matches(model.lower(), known, n=3, cutoff=0.7)
+        return [known[name] for name in found if name != model.lower()]
+    known = {name: f"{maker}/{name}" for maker in reversed(_MAKERS) for name in _file().vendors.get(maker, {})}
     return [known[name] for name in difflib.get_close_matches(_bare(model), known, n=3, cutoff=0.75)]
 
 

@@ -20,7 +20,7 @@ from orkas.providers.base import (
     Request,
     drained,
 )
-from orkas.providers.catalog import model_info
+from orkas.providers.catalog import model_info, near
 from orkas.providers.prefix import PrefixWatch
 from orkas.providers.transform import wire_name
 from orkas.providers.unthinking import Unthinking
@@ -76,13 +76,13 @@ class HttpProvider:
             if answer.status == 200:
                 yield self._reply(answer, asked)
                 return
-            refusal = await self._refusal(answer)
+            refusal = await self._refusal(answer, params.model)
         if not self._unthinking.learn(refusal, params, model=f"{self.id}/{params.model}", api=self.api):
             raise refusal
         asked = self._unthinking.applied(params)
         async with self._post(asked) as answer:  # a remedy of this floor, never tried twice
             if answer.status != 200:
-                raise await self._refusal(answer)
+                raise await self._refusal(answer, params.model)
             yield self._reply(answer, asked)
 
     def _post(self, params: CompletionParams) -> AbstractAsyncContextManager[Answer]:
@@ -139,7 +139,7 @@ class HttpProvider:
         if self._key is None and not self._local:
             raise ProviderError(f"no API key for {self.id}: set {self._key_name}", class_="auth")
 
-    async def _refusal(self, answer: Answer) -> ProviderError:
+    async def _refusal(self, answer: Answer, model: str = "") -> ProviderError:
         from orkas.providers.errors import classify  # only a failure needs the table
 
         body = await answer.read_all()
@@ -150,7 +150,10 @@ class HttpProvider:
                 status=answer.status, hint="set the base URL to the address it points to",
             )  # fmt: skip
         secrets = (self._key,) if self._key else ()
-        return classify(self.id, answer.status, answer.headers, body, secrets=secrets)
+        error = classify(self.id, answer.status, answer.headers, body, secrets=secrets)
+        if error.class_ == "not_found" and model and (found := near(model, self.id)):
+            error.hint = f"did you mean {' or '.join(found)}?"
+        return error
 
 
 def _renamed(params: CompletionParams) -> dict[str, str]:

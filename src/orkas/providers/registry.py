@@ -41,8 +41,11 @@ def split_model(model: str) -> tuple[str, str]:
         return _known_vendor(vendor, name), rest
     if not name:
         raise UsageError("no model given", hint="name one as vendor/model, or set ORKAS_MODEL")
-    if found := max(_claims(name, table()), default=None):
-        return found[1], name
+    if found := _claims(name, table()):
+        if len(found) > 1:
+            choices = " or ".join(f"{vendor}/{name}" for vendor in found)
+            raise UsageError(f"{name!r} may belong to several vendors", hint=f"write {choices}")
+        return found[0], name
     if ":" in name:
         return "ollama", name
     raise UsageError(f"{model!r} does not say which vendor it belongs to", hint=f"write vendor/{name}; {_near(name)}")
@@ -59,10 +62,12 @@ def _known_vendor(vendor: str, name: str) -> str:
     return low
 
 
-def _claims(name: str, rows: Mapping[str, Vendor]) -> list[tuple[int, str]]:
-    """Vendors whose prefix the name begins with, with the length of the prefix."""
+def _claims(name: str, rows: Mapping[str, Vendor]) -> list[str]:
+    """Vendors whose prefix the name begins with: those with the longest, the user's own before others."""
     low = name.lower()
-    return [(len(p), vendor) for vendor, row in rows.items() for p in row.prefixes if low.startswith(p)]
+    found = [((len(p), row.own), vendor) for vendor, row in rows.items() for p in row.prefixes if low.startswith(p)]
+    best = max((rank for rank, _ in found), default=None)
+    return list(dict.fromkeys(vendor for rank, vendor in found if rank == best))
 
 
 def _near(name: str, model: str = "") -> str:

@@ -42,8 +42,9 @@ def values(command: str) -> list[str]:
     """What may follow a command: known models, the last sessions."""
     if command == "/model":
         from orkas.providers.discovery import DEFAULT_MODELS
+        from orkas.providers.registry import short_names
 
-        return sorted({*DEFAULT_MODELS.values(), "demo/offline"})
+        return sorted({*DEFAULT_MODELS.values(), *short_names(), "demo/offline"})
     if command == "/session":
         from orkas.harness.sessions import shelf
 
