@@ -23,10 +23,12 @@ from orkas.harness.sessions import recovery, shelf
 from orkas.harness.sessions.healing import salvage
 from orkas.infra.messages import (
     AssistantMessage,
+    Image,
     Message,
     Text,
     ToolCall,
     ToolMessage,
+    UserMessage,
     encode,
     text_of,
     tool_result,
@@ -168,6 +170,14 @@ def test_a_round_that_lost_a_line_claims_no_more_than_it_knows():
     assert told(Session.read("s").messages) == ["r", UNKNOWN, INTERRUPTED], "next to the call itself"
     path.write_bytes(b"\n".join([records[0], b"{bad", *records[1:], encode(user_message("on")), b"{bad", b""]))
     assert told(Session.read("s").messages) == ["r", UNKNOWN, NOT_STARTED], "what was lost was not of this round"
+
+
+def test_what_was_lost_behind_a_picture_is_of_its_round():
+    picture = UserMessage([Image(media_type="image/png", data="AA==")], origin="tool_image", tool_call_id="a")
+    history = [says("a", "b", "c", starts="a"), result("a", "b"), picture, user_message("on")]
+    assert told(repair(history, [picture]).messages) == ["r", UNKNOWN, INTERRUPTED]
+    assert told(repair(history, history[-1:]).messages) == ["r", UNKNOWN, NOT_STARTED]
+    assert told(repair([picture, *history[:2]], [picture]).messages) == ["r", UNKNOWN, NOT_STARTED]
 
 
 RECORD = encode(result("b", "c", text='two “words”\n\\ and 𝄞 "more" ' + "x" * 50))

@@ -154,6 +154,7 @@ def test_a_synthetic_result_says_interrupted_and_is_the_same_every_time():
     assert "interrupted" in text_of(one.messages[-1])
     assert one.messages[-1] == two.messages[-1] == interrupted(call("c1"))
     assert one.messages[-1].is_error
+    assert one.changed
     assert (one.synthesized, one.dropped, one.reordered, one.renamed) == (1, 0, 0, 0)
 
 
@@ -276,6 +277,54 @@ def test_a_picture_behind_other_words_moves_to_its_group():
     assert not repair(late).changed
 
 
+def test_pictures_may_name_a_call_by_its_new_id():
+    history = [
+        says("", call("k")), tool_result("k", "1"), says("", call("k"), call("b")), tool_result("k", "2"),
+        tool_result("b", "3"), picture("b"), picture("k_2"),
+    ]  # fmt: skip
+    after = repair(history).messages
+    assert [m.tool_call_id for m in after[3:]] == ["k_2", "b", "k_2", "b"]
+
+
+def test_a_picture_does_not_end_a_turn():
+    history = [says("", call("k")), picture("k"), says("", call("k")), tool_result("k", "one"), tool_result("k", "two")]
+    assert [text_of(m) for m in repair(history).messages if isinstance(m, ToolMessage)] == ["one", "two"]
+
+
+def test_words_that_name_a_call_are_not_moved_to_it():
+    words = UserMessage([Text(text="so?")], tool_call_id="a")
+    history = [says("", call("a")), user_message("x"), words, picture("a"), tool_result("a", "1")]
+    assert [text_of(m) for m in repair(history).messages] == ["", "1", "", "x", "so?"]
+
+
+def test_in_a_history_that_is_not_paired_a_cut_is_clean_only_outside_of_rounds():
+    assert cut_points([says("", call("a"), call("b")), tool_result("a", "1"), user_message("x")]) == [0]
+    assert cut_points([says("", call("a"), call("b")), tool_result("a", "1")]) == [0]
+    assert not is_clean_cut([says("", call("a")), tool_result("a", "1"), tool_result("a", "2")], 2)
+
+
+def test_results_in_another_order_are_not_paired():
+    right = [says("", call("a"), call("b")), tool_result("a", "1"), tool_result("b", "2")]
+    wrong = [right[0], right[2], right[1]]
+    assert is_paired(right)
+    assert not is_paired(wrong)
+    assert all(x is y for x, y in zip(repair(wrong).messages, right, strict=True)), "moved, not copied"
+
+
+def test_pictures_after_other_words_of_the_assistant_are_words_themselves():
+    round = [says("", call("a"), call("b")), tool_result("a", "1"), tool_result("b", "2"), says("so")]
+    assert is_paired([*round, picture("b"), picture("a")])
+
+
+def test_an_id_answered_in_an_earlier_round_of_the_turn_is_free_for_the_next():
+    history = [says("", call("k")), tool_result("k", "one"), says("", call("k")), tool_result("k", "two")]
+    done = repair(history)
+    assert [text_of(m) for m in done.messages if isinstance(m, ToolMessage)] == ["one", "two"]
+    assert (done.renamed, done.synthesized) == (1, 0)
+    again = [*history[:2], tool_result("k", "one again"), *history[2:]]
+    assert [text_of(m) for m in repair(again).messages if isinstance(m, ToolMessage)] == ["one", "two"]
+
+
 def test_a_history_that_grows_is_checked_as_if_it_were_new():
     check = Check()
     history: list[Message] = [user_message("a"), says("", call("a")), tool_result("a", "1"), picture("a")]
@@ -363,6 +412,12 @@ def test_a_result_directly_before_its_call_moves_behind_it():
     done = repair(history)
     assert [text_of(m) for m in done.messages] == ["go", "", "milk", "done"]
     assert (done.reordered, done.synthesized, done.dropped) == (1, 0, 0)
+
+
+def test_a_result_before_its_call_does_not_beat_the_one_behind_it():
+    done = repair([tool_result("c", "early"), says("", call("c")), tool_result("c", "real")])
+    assert [text_of(m) for m in done.messages] == ["", "real"]
+    assert done.dropped == 1
 
 
 def test_a_stale_result_before_an_earlier_turn_is_not_taken_for_an_answer():

@@ -12,7 +12,7 @@ import pytest
 from orkas.harness.sessions.attachments import Attachments
 from orkas.harness.sessions.store import LINE_CAP, JsonlStore, clip, files_of, read_bytes
 from orkas.infra.errors import SessionMissing, SessionUnreadable, StorageError
-from orkas.infra.messages import Message, Text, ToolMessage, encode, text_of, tool_result, user_message
+from orkas.infra.messages import Image, Message, Text, ToolMessage, encode, text_of, tool_result, user_message
 
 
 def line(message: Message) -> bytes:
@@ -194,15 +194,15 @@ def test_a_clipped_text_tells_how_much_is_missing():
 
 def test_a_result_larger_than_any_we_write_is_shown_as_a_preview(path: Path):
     huge, fits = "x" * (LINE_CAP + 1), "y" * LINE_CAP
-    short = Text(text="z" * 60_000)
-    records = [tool_result("a", fits), ToolMessage("b", [Text(text=huge), Text(text="small"), short]), user_message(huge)]
+    short, full, picture = Text(text="z" * 50_001), Text(text="w" * 50_000), Image(media_type="image/png", data="AA==")
+    records = [tool_result("a", fits), ToolMessage("b", [Text(text=huge), full, picture, short]), user_message(huge)]
     path.write_bytes(b"".join(map(line, records)))
     kept, shown, spoken = store(path).found.messages
     assert text_of(kept) == fits
-    first, second, third = shown.content
+    first, second, third, fourth = shown.content
     assert len(first.text) < 13_000 and "the whole result is in the session file" in first.text
-    assert second.text == "small"
-    assert len(third.text) < 13_000
+    assert (second, third) == (full, picture)
+    assert len(fourth.text) < 13_000
     assert text_of(spoken) == huge, "what was said is never cut"
 
 

@@ -389,9 +389,7 @@ def _result_of(message: Message, slots: list[_Slot], place: int) -> Message:
     """The result of the call at ``place`` under its id; the same object when nothing was renamed."""
     if not _renamed(slots):
         return _answering(message, slots[place].call.id)
-    itself = _synthetic(message) and _starts(message) == message.tool_call_id  # type: ignore[union-attr]
-    starts = slots[place].call.id if itself else _own(_starts(message), slots, place)
-    return replace(message, tool_call_id=slots[place].call.id, starts=starts)
+    return replace(message, tool_call_id=slots[place].call.id, starts=_own(_starts(message), slots, place))
 
 
 def _renamed(slots: list[_Slot]) -> bool:
