@@ -83,6 +83,7 @@ def assert_sane(price: Price) -> None:
         ("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000, 3.3),
         ("bedrock", "xx.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000, None),
         ("groq", "openai/gpt-oss-120b", 131_072, 0.15),
+        ("openrouter", "nvidia/nemotron-3-nano-30b-a3b:free", 256_000, 0.0),
         ("azure", "gpt-4o", 128_000, None),  # a deployment may be called anything
         ("together", "somebody/glm-4.6-fp8", 200_000, None),
         ("custom", "gpt-4o", None, None),

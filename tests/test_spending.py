@@ -7,15 +7,16 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cli_support import environ, orkas
 from orkas import Agent
 from orkas.infra.errors import UsageError
 from orkas.infra.events import Done, Event
 from orkas.infra.messages import Text, Usage, text_of
-from orkas.providers.base import FREE, ModelInfo, Price, Rates
+from orkas.providers.base import FREE, CompletionParams, ModelInfo, Price, Rates
 from orkas.providers.catalog import model_info
 from orkas.testing import FakeVendor, Say, ScriptedProvider, call
 
@@ -134,6 +135,36 @@ async def test_a_turn_ends_before_the_request_that_would_pass_the_limit() -> Non
     assert "cost limit of $1" in done.text and "continue" in done.text
     assert text_of(agent.session.messages[-1]) == done.text
     await agent.aclose()
+
+
+@given(
+    limit=st.floats(0.001, 2.0), rates=st.tuples(st.floats(0.1, 20.0), st.floats(0.1, 90.0)),
+    wanted=st.lists(st.integers(1, 200_000), min_size=1, max_size=6), cached=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=30, deadline=None)
+def test_whatever_a_model_writes_the_limit_holds(
+    limit: float, rates: tuple[float, float], wanted: list[int], cached: bool
+) -> None:
+    price = Price(Rates(*rates, rates[0] / 10, rates[0] * 1.25))
+    meters: list[Any] = []
+    cache = [0]
+
+    def reply(tokens: int) -> Any:
+        def said(params: CompletionParams) -> Any:
+            load = meters[0].load(params, ModelInfo(200_000, 8_192))
+            prompt = load.messages + load.fixed
+            written = min(tokens, params.max_output or 8_192)  # as every vendor keeps to
+            usage = Usage(0, written, cache[0], prompt - cache[0]) if cached else Usage(prompt, written)
+            cache[0] = prompt
+            return paid(again(tokens), usage=replace(usage, cost_usd=price.cost(usage)))(params)
+
+        return said
+
+    scripted = ScriptedProvider([*map(reply, wanted), "done"], info=ModelInfo(200_000, 8_192, price=price))
+    agent = Agent(scripted, tools=[], max_cost=limit)
+    meters.append(agent._meter)
+    done = agent.run_sync("go")
+    assert done.outcome == "completed" and (done.usage.cost_usd or 0) <= limit * (1 + 1e-9)
 
 
 async def test_an_answer_may_be_no_longer_than_can_be_paid_for() -> None:

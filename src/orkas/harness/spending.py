@@ -26,14 +26,16 @@ class Spending:
     """What a turn has cost, at most, and what it may still cost. Without a limit it does nothing.
 
     What is not known is taken for its dearest, so that the limit holds; what a reply costs is bounded by the output
-    limit of its request. Only an estimate of the prompt that is too low can pass the limit, by that much.
+    limit of its request. Only a prompt that is dearer than estimated (more tokens, a cache that did not hold) can pass
+    the limit, by that much.
     """
 
     def __init__(self, limit: float | None) -> None:
         self.limit = limit
         self.spent = 0.0
         self._prompt = 0  # tokens of the request under way, as estimated
-        self._cached = 0  # tokens of the last prompt, where the vendor keeps a cache
+        self._cached = 0  # tokens that the vendor's cache is believed to have of the next prompt
+        self._wrote = False
 
     def allowed(self, turn: Turn, params: CompletionParams) -> CompletionParams:
         """The request, its answer not longer than can be paid for.
@@ -64,8 +66,14 @@ class Spending:
             self.spent += usage.cost_usd
         elif (price := turn.setup.provider.info(turn.setup.model).price) is not None:
             self.spent += price.most(self._counted(turn, reply))
-        if usage is not None and (usage.cache_read or usage.cache_write):
-            self._cached = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
+        if usage is not None:
+            self._believe(usage)
+
+    def _believe(self, usage: Usage) -> None:
+        """A cache is believed in after its first write, and from then on as long as it is read from."""
+        believed = bool(usage.cache_read) or (bool(usage.cache_write) and not self._wrote)
+        self._cached = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0) if believed else 0
+        self._wrote = self._wrote or bool(usage.cache_write)
 
     def _counted(self, turn: Turn, reply: AssistantMessage) -> Usage:
         """What the vendor counted, with our estimate in place of what it did not."""

@@ -144,6 +144,8 @@ def _shipped(vendor: str, model: str) -> ModelInfo:
 def _price(row: _Row) -> Price | None:
     if row.input is None or row.answer is None:
         return None
+    if not row.input and not row.answer:
+        return FREE
     tiers = tuple((above, Rates(given, answer, read, write)) for above, given, answer, read, write in row.tiers)
     return Price(Rates(row.input, row.answer, row.cache_read, row.cache_write), tiers)
 
