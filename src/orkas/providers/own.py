@@ -84,7 +84,7 @@ def _file() -> Own:
             made.aliases[name] = target
         else:
             text = 'an alias is a short lower-case name for a model, as in fast = "groq/llama-3.3-70b-versatile"'
-            made.mistakes[name] = f"{name!r} in [aliases] of {_place()} cannot be used: {text}"
+            made.mistakes[f"aliases.{name}"] = f"{name!r} in [aliases] of {_place()} cannot be used: {text}"
     return made
 
 
