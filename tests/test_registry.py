@@ -72,11 +72,18 @@ def test_what_cannot_be_told_is_wrong_usage_with_a_way_out(model: str, words: tu
 @pytest.mark.parametrize(
     ("model", "environ", "url"),
     [
-        ("openai/gpt-4o", {}, "https://api.openai.com/v1/chat/completions"),
+        ("openai/gpt-4o", {}, "https://api.openai.com/v1/responses"),
         ("openai-chat/gpt-4o", {"OPENAI_BASE_URL": "http://h:1/x"}, "http://h:1/x/chat/completions"),
-        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h:1"}, "http://h:1/v1/chat/completions"),
-        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h:1/"}, "http://h:1/v1/chat/completions"),
-        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h/a/chat/completions"}, "http://h/a/chat/completions"),
+        ("openai-chat/gpt-4o", {}, "https://api.openai.com/v1/chat/completions"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h:1"}, "http://h:1/v1/responses"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h:1/"}, "http://h:1/v1/responses"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h/a/responses"}, "http://h/a/responses"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h/a/chat/completions"}, "http://h/a/responses"),
+        ("openai-chat/m", {"OPENAI_BASE_URL": "http://h/a/chat/completions"}, "http://h/a/chat/completions"),
+        ("azure/m", {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/"},
+         "https://r.openai.azure.com/openai/v1/responses"),
+        ("azure/m", {"AZURE_BASE_URL": "r.openai.azure.com"}, "https://r.openai.azure.com/openai/v1/responses"),
+        ("azure/m", {"AZURE_BASE_URL": "https://h/x?api-version=1"}, "https://h/x/responses?api-version=1"),
         ("anthropic/claude-x", {}, "https://api.anthropic.com/v1/messages"),
         ("anthropic/claude-x", {"ANTHROPIC_BASE_URL": "https://h"}, "https://h/v1/messages"),
         ("custom/m", {"CUSTOM_BASE_URL": "localhost:9000"}, "http://localhost:9000/v1/chat/completions"),
@@ -101,7 +108,9 @@ def test_what_cannot_be_told_is_wrong_usage_with_a_way_out(model: str, words: tu
             f"https://aiplatform.eu.rep.googleapis.com/v1beta1/projects/p/locations/eu/{GEMINI}",
         ),
         ("vertex/m", {"VERTEX_API_KEY": "AIzaX"}, f"https://{VERTEX}/v1beta1/{GEMINI}"),
+        ("google/m", {"GOOGLE_BASE_URL": "http://h/v1beta/models/old:streamGenerateContent"}, "http://h/v1beta/models/m:streamGenerateContent?alt=sse"),
         ("vertex/m", {"VERTEX_BASE_URL": "http://h/x"}, f"http://h/x/{GEMINI}"),
+        ("vertex/m", {"VERTEX_BASE_URL": "http://h/x/publishers/google/models/old:generateContent"}, f"http://h/x/{GEMINI}"),
         ("vertex/m", {"VERTEX_BASE_URL": "h:1/x"}, f"https://h:1/x/{GEMINI}"),
         (
             "vertex/m", {"VERTEX_BASE_URL": "localhost:1/", "GOOGLE_CLOUD_PROJECT": "p"},
@@ -128,10 +137,11 @@ def test_addresses_that_are_none(url: str) -> None:
     assert "address" in caught.value.message
 
 
-def test_custom_needs_an_address() -> None:
+@pytest.mark.parametrize("vendor", ["custom", "azure"])
+def test_some_vendors_need_an_address(vendor: str) -> None:
     with pytest.raises(UsageError) as caught:
-        resolve("custom/m", environ={})
-    assert "base URL" in caught.value.message and "CUSTOM_BASE_URL" in caught.value.hint
+        resolve(f"{vendor}/m", environ={})
+    assert "base URL" in caught.value.message and f"{vendor.upper()}_BASE_URL" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -178,7 +188,9 @@ def test_every_row_resolves() -> None:
     for vendor in vendor_names():
         provider, name = resolve(f"{vendor}/some/model", base_url="http://h/v1", api_key="k", environ={})
         assert (provider.id, name) == (vendor, "some/model")
-        assert provider.api in ("openai_chat", "anthropic_messages", "google_generate_content", "demo")
+        assert provider.api in (
+            "openai_responses", "openai_chat", "anthropic_messages", "google_generate_content", "demo",
+        )  # fmt: skip
 
 
 def test_rows_claim_no_prefix_twice() -> None:

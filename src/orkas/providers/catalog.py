@@ -14,10 +14,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from orkas.providers.base import FREE, ModelInfo, Price, Rates
+from orkas.providers.base import FREE, ModelInfo, Price, Rates, ThinkingLevel
 from orkas.providers.vendors import Vendor, known_row
 
-__all__ = ["Gemini", "aliases", "anthropic_thinking", "as_of", "gemini", "model_info", "names", "near"]
+__all__ = [
+    "Gemini", "aliases", "anthropic_thinking", "as_of", "gemini", "is_plain_openai", "model_info", "names", "near",
+    "openai_effort", "reasons_openai",
+]  # fmt: skip
 
 _SAFE_OUTPUT = 8_192
 """Output limit assumed where none is known: small enough for every current model."""
@@ -207,6 +210,38 @@ def anthropic_thinking(model: str) -> Literal["", "budget", "adaptive"]:
     parts = name.split("-")[2:]
     version = [int(p) for p in parts[:2] if p.isdecimal() and len(p) < 4]
     return "budget" if version and [*version, 0][:2] < [4, 6] else "adaptive"
+
+
+def reasons_openai(model: str) -> bool:
+    """One of OpenAI's reasoning models by name."""
+    name = model.rpartition("/")[2]
+    return _REASONING.match(name) is not None and "chat" not in name
+
+
+_REASONING = re.compile(r"o[1-9]|codex|gpt-(?:[5-9]|[1-9]\d)(?!\d)")
+
+
+def is_plain_openai(model: str) -> bool:
+    """An OpenAI model without reasoning: it refuses the switch."""
+    return model.startswith(("gpt-3", "gpt-4", "chatgpt")) or ("gpt-5" in model and "chat" in model)
+
+
+def openai_effort(model: str, level: ThinkingLevel) -> str:
+    """The effort that a thinking level stands for; empty where the model takes no such word.
+
+    Off is the least a model can do: ``none`` from gpt-5.1 on, ``minimal`` for gpt-5, ``low`` for codex models; the
+    o-series and the pro models always think.
+    """
+    name = model.rpartition("/")[2]
+    if is_plain_openai(name):
+        return ""
+    if level != "off":
+        return level
+    if "codex" in name:
+        return "low"
+    if "-pro" in name or not (name.startswith("gpt-") and reasons_openai(name)):
+        return ""
+    return "minimal" if re.match(r"gpt-5(?!\.)", name) else "none"
 
 
 class Gemini(NamedTuple):

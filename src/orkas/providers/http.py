@@ -22,7 +22,7 @@ from orkas.providers.base import (
 )
 from orkas.providers.catalog import model_info, near
 from orkas.providers.prefix import PrefixWatch
-from orkas.providers.transform import wire_name
+from orkas.providers.transform import endpoint, wire_name
 from orkas.providers.unthinking import Unthinking
 from orkas.providers.vendors import Vendor
 
@@ -126,14 +126,9 @@ class HttpProvider:
         await self._http.aclose()
 
     def _probe(self) -> tuple[str, dict[str, str]]:
-        from urllib.parse import urlsplit, urlunsplit
-
         sample = self.request(CompletionParams(model="probe", messages=[]))
-        parts = urlsplit(self.base_url)
-        base = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/messages")
-        path = base + self._row.models
         headers = {k: v for k, v in sample.headers.items() if k not in ("content-type", "accept")}
-        return urlunsplit(parts._replace(path=path)), headers
+        return endpoint(self.base_url, self._row.models), headers
 
     def _need_key(self) -> None:
         if self._key is None and not self._local:

@@ -169,7 +169,7 @@ def _complete(url: str, row: Vendor, base_url: str) -> str:
         netloc = netloc.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
     if bare and port is None and own.port and row.local:
         netloc += f":{own.port}"
-    path = parts.path.rstrip("/") or own.path.rstrip("/") or "/v1"
+    path = parts.path.rstrip("/") or own.path.rstrip("/") or row.path or "/v1"
     return parts._replace(netloc=netloc, path=path).geturl()
 
 
@@ -178,6 +178,10 @@ def _dialect(vendor: str, row: Vendor) -> Dialect:
         from orkas.providers.anthropic import Anthropic
 
         return Anthropic(vendor, row.quirks, row.key_header)
+    if row.dialect == "openai_responses":
+        from orkas.providers.openai_responses import OpenAIResponses
+
+        return OpenAIResponses(vendor, row.quirks, row.key_header)
     if row.dialect == "google":
         from orkas.providers.google import Google
 
