@@ -23,14 +23,17 @@ from msgspec import structs
 from auth_server import authority
 from cli_support import command, environ, orkas, start
 from orkas import Agent, tool
+from orkas.infra import config
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import text_of, user_message
 from orkas.infra.secrets import Secret
 from orkas.providers.auth import Grant, Keys, Resting, StoredLogin, credentials_for, environment_keys
 from orkas.providers.base import CompletionParams
+from orkas.providers.catalog import model_info
 from orkas.providers.http import HttpProvider
 from orkas.providers.logins import Login, Logins, Token
 from orkas.providers.openai_chat import OpenAIChat
+from orkas.providers.own import own
 from orkas.providers.registry import resolve
 from orkas.providers.vendors import OAuthClient, Vendor, table
 from orkas.testing import FakeVendor, Refuse, call
@@ -372,6 +375,20 @@ def test_a_client_of_ones_own_is_set_like_any_setting() -> None:
     assert listed["vendors.openai.oauth.client_id"] == "of-my-own" and listed["vendors.openai.oauth.scopes"] == "a b"
     orkas("config", "set", "vendors.openai.oauth.client_secret", "x").refused(2)
     orkas("config", "set", "vendors.openai.oauth.token_url", "no address").refused(2, "address")
+
+
+def test_a_client_of_ones_own_stands_beside_what_one_says_of_models_and_vendors() -> None:
+    Path(os.environ["ORKAS_HOME"], "config.toml").write_text(
+        '[vendors.openai.oauth]\nclient_id = "mine"\n'
+        '[vendors.openai.catalog."gpt-x"]\ncontext_window = 50000\n'
+        '[vendors.my-lab]\nbase_url = "https://llm.example/v1"\n'
+        '[vendors.my-lab.oauth]\nclient_id = "lab"\ntoken_url = "https://auth.example/token"\n'
+    )
+    assert config.load().oauth("openai") == {"client_id": "mine"}
+    assert config.load().oauth("my-lab") == {"client_id": "lab", "token_url": "https://auth.example/token"}
+    assert not config.load().warnings and not own().mistakes
+    assert model_info("openai", "gpt-x").context_window == 50_000
+    assert resolve("my-lab/m")[0].base_url == "https://llm.example/v1"  # type: ignore[attr-defined]
 
 
 # ---------------------------------------------------------------- orkas auth

@@ -207,7 +207,7 @@ def test_ways_to_choose_a_session_exclude_one_another() -> None:
         (["run", "x", "--max-retries", "many", *DEMO], 2, "--max-retries"),
         (["run", "x", "--thinking", "hard", *DEMO], 2, "--thinking"),
         (["run", "x", "--approve", "maybe", *DEMO], 2, "--approve"),
-        (["run", "x", "--max-cost", "1.50", *DEMO], 2, "price"),
+        (["run", "x", "--max-cost", "1.50", "--model", "openai/nobody-knows"], 2, "price"),
         (["run", "x", "--max-cost", "nan", *DEMO], 2, "price"),
         (["run", "x", "--fallback", "y", *DEMO], 2, "--fallback"),
         (["run", "x", "--mod", "demo/offline"], 2, "--mod"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import threading
 import time
@@ -76,6 +77,7 @@ class Agent:
     a key in the environment, a local server, the installed local model, the offline demo.
     ``tools``: tools or plain functions; omitted: the built-in ones; ``[]``: none.
     ``session``: omitted: the conversation lives in memory.
+    ``max_cost``: USD that one turn may cost: it ends before the request that would pass it. Needs a known price.
     ``cwd``: the folder the tools work in and may not leave; omitted: the current one.
     ``api_key``, or ``credentials`` that are asked before each request: instead of the environment and stored logins.
 
@@ -98,6 +100,7 @@ class Agent:
         thinking: ThinkingLevel | None = None,
         max_rounds: int = MAX_ROUNDS,
         max_retries: int = MAX_RETRIES,
+        max_cost: float | None = None,
         context_window: int | None = None,
         max_output: int | None = None,
         compact_at: float = COMPACT_AT,
@@ -106,6 +109,8 @@ class Agent:
             raise UsageError("max_rounds must be at least 1")
         if max_retries < 0:
             raise UsageError("max_retries must be 0 or more")
+        if max_cost is not None and not 0 < max_cost < math.inf:
+            raise UsageError("max_cost must be an amount of USD above 0")
         if not 0 < compact_at <= 1:
             raise UsageError("compact_at must be above 0 and at most 1: a share of the usable window")
         self.session = session if session is not None else Session()
@@ -116,6 +121,7 @@ class Agent:
         self._thinking: ThinkingLevel | None = thinking
         self._max_rounds = max_rounds
         self._max_retries = max_retries
+        self._max_cost = max_cost
         learnt = Calibration(keep=self.session.files is not None)  # a session in memory leaves no trace
         self._meter = Meter(window=context_window, compact_at=compact_at, learnt=learnt)
         self._compactor = Compactor()
@@ -142,16 +148,22 @@ class Agent:
         """Take another model from the next turn on; the conversation goes on.
 
         Raises:
-            UsageError: unknown vendor, or an endpoint is missing.
+            UsageError: unknown vendor, an endpoint is missing, or there is a cost limit and the price is not known.
         """
         if isinstance(model, str):
             from orkas.providers.registry import resolve
 
-            self._provider, self._model = resolve(
+            provider, name = resolve(
                 model, base_url=self._base_url, api_key=self._api_key, credentials=self._credentials
             )
         else:
-            self._provider, self._model = model, getattr(model, "model", "model")
+            provider, name = model, getattr(model, "model", "model")
+        if self._max_cost is not None and provider.info(name).price is None:
+            raise UsageError(
+                f"a cost limit cannot be kept: the price of {provider.id}/{name} is not known",
+                hint="leave the limit out, or say the price in config.toml (docs/models.md); max_rounds limits a turn",
+            )
+        self._provider, self._model = provider, name
 
     def stream(self, prompt: str, images: Images = ()) -> AsyncGenerator[Event, None]:
         """One turn, told as events; the last is ``done``. Paths of images are read and checked first.
@@ -209,7 +221,9 @@ class Agent:
     async def _compact(self, keep: str, myself: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
         abort = await self._begin(myself[0])
         try:
-            turn = Turn(await self._setup(abort))
+            setup = await self._setup(abort)
+            setup.max_cost = None  # the limit of a turn; this was asked for
+            turn = Turn(setup)
             async with aclosing(self._compactor.run(turn, keep=keep, forced=True)) as events:
                 async for event in events:
                     yield event
@@ -347,6 +361,7 @@ class Agent:
             max_output=self._max_output,
             max_rounds=self._max_rounds,
             max_retries=self._max_retries,
+            max_cost=self._max_cost,
         )
 
 

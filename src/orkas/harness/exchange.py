@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, aclosing
 from msgspec.structs import replace
 
 from orkas.harness.limit import Seam, continuation, is_cut, is_silent_overflow, joined
+from orkas.harness.spending import CostReached
 from orkas.harness.turn import Turn
 from orkas.infra.errors import ProviderError
 from orkas.infra.events import Event, Retry, TextDelta, ThinkingDelta
@@ -41,6 +42,7 @@ class Exchange:
         Raises:
             ProviderError: it was given up.
             Aborted: Stop was pressed; no request follows.
+            CostReached: a request would pass the cost limit of the turn. A text that was cut ends with its words.
         """
         turn, abort = self._turn, self._turn.setup.context.abort
         while self.reply is None:
@@ -48,6 +50,14 @@ class Exchange:
                 async with aclosing(self._attempt()) as deltas:
                     async for event in deltas:
                         yield event
+            except CostReached as reached:
+                if self._first is None:
+                    raise
+                ending = f"\n\n{reached}"
+                yield TextDelta(turn.next_seq(), ending)
+                content = [*self._first.content, Text(text=ending)]
+                self.reply = replace(self._first, content=content, stop_reason="max_cost")
+                return
             except ProviderError as error:
                 discard = len(self.partial)
                 try:
@@ -101,10 +111,11 @@ class Exchange:
         turn, abort = self._turn, self._turn.setup.context.abort
         seam = Seam(text_of(self._first)) if self._first is not None else None
         heard: list[Sequence[Part]] = []
+        params = turn.spending.allowed(turn, self._patient())
         try:
             async with AsyncExitStack() as stack:
                 with abort.guard():
-                    completion = await stack.enter_async_context(turn.setup.provider.stream(self._patient()))
+                    completion = await stack.enter_async_context(turn.setup.provider.stream(params))
                 batches = completion.__aiter__()
                 while True:
                     try:

@@ -23,6 +23,7 @@ from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import STILL_CUT, cut_call, is_cut
 from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
 from orkas.harness.sessions.session import Session
+from orkas.harness.spending import CostReached
 from orkas.harness.status import StatusAnswer
 from orkas.harness.tool import ToolResult
 from orkas.harness.turn import Turn
@@ -120,9 +121,16 @@ class Runner:
         await self._session.commit(message)
         while True:
             turn.rounds += 1
-            async with aclosing(self._ask()) as events:
-                async for event in events:
-                    yield event
+            try:
+                async with aclosing(self._ask()) as events:
+                    async for event in events:
+                        yield event
+            except CostReached as reached:
+                turn.rounds -= 1  # it ends before the request
+                async with aclosing(self._say(str(reached), "max_cost")) as events:
+                    async for event in events:
+                        yield event
+                return
             before = len(self._session.messages)
             if calls := calls_of(self._session.messages[-1]):
                 async with aclosing(self._act(calls)) as events:
@@ -135,6 +143,8 @@ class Runner:
                 async with aclosing(ending) as events:
                     async for event in events:
                         yield event
+                return
+            if turn.stop_reason == "max_cost":
                 return
             going_on = turn.stop_reason in _GOING_ON
             taken = inbox.steered() or ([] if going_on else inbox.queued())

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from orkas.harness.exchange import Exchange
 from orkas.harness.governor import STATUS_TOKENS, plain_status, status_request
+from orkas.harness.spending import CostReached
 from orkas.harness.turn import Turn
 from orkas.infra.errors import ProviderError
 from orkas.infra.events import Event
@@ -43,7 +44,7 @@ class StatusAnswer:
             async with aclosing(exchange.events()) as events:
                 async for event in events:
                     yield event
-        except ProviderError:
+        except (ProviderError, CostReached):
             pass  # its words would only hide why the turn was stopped
         reply = exchange.reply
         if reply is not None:

@@ -13,6 +13,7 @@ from orkas.harness.policy import Policy
 from orkas.harness.retry import MAX_RETRIES, Retries
 from orkas.harness.sessions.inbox import Inbox
 from orkas.harness.sessions.session import Session
+from orkas.harness.spending import Spending
 from orkas.harness.statistics import Recorder
 from orkas.harness.tool import Tool, ToolContext
 from orkas.infra.events import ToolCount
@@ -50,6 +51,8 @@ class Setup(msgspec.Struct, eq=False):
     max_output: int | None = None
     max_rounds: int = MAX_ROUNDS
     max_retries: int = MAX_RETRIES
+    max_cost: float | None = None
+    """USD; the model's price is known where this is set."""
 
     @property
     def full_model(self) -> str:
@@ -68,10 +71,12 @@ class Turn(msgspec.Struct, eq=False):
     tools: dict[str, ToolCount] = msgspec.field(default_factory=dict)
     retries: Retries = msgspec.field(default_factory=Retries)
     """The one budget for asking again, whoever asks."""
+    spending: Spending = msgspec.field(default_factory=lambda: Spending(None))
     _paired: pairing.Check = msgspec.field(default_factory=pairing.Check)
 
     def __post_init__(self) -> None:
         self.retries.limit = self.setup.max_retries
+        self.spending.limit = self.setup.max_cost
 
     def next_seq(self) -> int:
         """The number of the next event. Every event of the turn takes one."""
@@ -113,6 +118,7 @@ class Turn(msgspec.Struct, eq=False):
     def heard(self, reply: AssistantMessage) -> None:
         """A reply came whole: its usage is counted, once, whoever asked for it."""
         self.setup.recorder.heard(reply)
+        self.spending.heard(self, reply)
         if reply.usage is not None:
             self.usage = self.usage.plus(reply.usage)
 

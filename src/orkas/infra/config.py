@@ -19,7 +19,7 @@ from orkas.infra import files
 from orkas.infra.errors import UsageError
 from orkas.infra.home import home
 
-__all__ = ["KEYS", "Setting", "Settings", "file_path", "load", "set_value"]
+__all__ = ["KEYS", "Setting", "Settings", "content", "file_path", "load", "set_value"]
 
 
 def file_path() -> Path:
@@ -225,6 +225,15 @@ def _read_file() -> tuple[str, dict[str, Any]]:
         raise UsageError(f"{path} is not valid: {what}", hint="correct it with an editor or remove it") from None
 
 
+def content() -> dict[str, Any]:
+    """All that stands in the file; empty when there is none.
+
+    Raises:
+        UsageError: it is there and cannot be read or is no TOML.
+    """
+    return _read_file()[1]
+
+
 def _parsed(text: str) -> dict[str, Any]:
     import tomllib
 
@@ -241,12 +250,27 @@ def _take_file(settings: Settings) -> None:
         settings.broken.append(error.message)
         return
     for name, value in _flat(content):
+        if _is_others(name):
+            continue
         try:
             settings.values[name] = Setting(name, key_of(name).read(value), str(file_path()))
         except UsageError as error:
             settings.warnings.append(f"{file_path()}: {error}")
         except ValueError as error:
             settings.broken.append(f"{file_path()}: {name!r} {error}")
+
+
+def _is_others(name: str) -> bool:
+    """Stands in a table that the floor above reads: aliases, and vendors of the user's own (``providers.own``)."""
+    from orkas.infra.redact import looks_secret, secret_name
+
+    head, _, rest = name.partition(".")
+    if head == "aliases":
+        return bool(rest)
+    field = rest.partition(".")[2]
+    if head != "vendors" or not field or re.fullmatch(_VENDOR_KEY, name):
+        return False
+    return "." in field or not (looks_secret(name) or secret_name(field))
 
 
 def _take_environment(settings: Settings, environ: Mapping[str, str]) -> None:

@@ -64,6 +64,8 @@ class AnthropicRequests:
         messages = self._history.join(params, lambda: MessagesWriter(target, self._quirks, params.media), images=images)
         head = encode(self._options(params, target))[:-1]
         tools = self._tools.get(params.tools)
+        if tools and self._quirks.cache_control:  # other conversations with the same tools find them
+            tools = tools[:-2] + _MARK + b"]"
         body = b"".join((head, b',"tools":' if tools else b"", tools, b',"messages":[', *messages, b"]}"))
         headers = {
             "content-type": "application/json", "accept": "text/event-stream", "anthropic-version": VERSION,
@@ -126,6 +128,10 @@ def _in_foreign_loop(messages: Sequence[Message], target: str) -> bool:
 # ------------------------------------------------------------------ messages
 
 _OPEN = {"user": b'{"role":"user","content":[', "assistant": b'{"role":"assistant","content":['}
+_MARK = b',"cache_control":{"type":"ephemeral"}}'
+_REACH = 18
+"""Blocks behind the end of the last request from which on that end is marked as well: a mark finds an earlier entry of
+the cache only within 20 blocks. Source: Anthropic's page on prompt caching."""
 _CONTINUE = b'{"type":"text","text":"Continue."}'
 
 
@@ -140,8 +146,12 @@ class MessagesWriter(Writer):
         self._ids = Ids(quirks.ids)
         self._role = ""
         self._paused = False
+        self._marks = quirks.cache_control
+        self._blocks = 0
+        self._asked = 0, ""  # blocks and role as they were when the last request was finished
 
     def add(self, message: Message) -> None:
+        self._blocks += 1 if type(message) is ToolMessage else len(message.content)
         if type(message) is ToolMessage:
             self._put("user", self._result(message))
         elif type(message) is UserMessage:
@@ -153,9 +163,20 @@ class MessagesWriter(Writer):
     def finish(self) -> list[Piece]:
         if self.empty:
             return []
+        blocks, role = self._asked
+        self._asked = self._blocks, self._role
+        if not (self._marks and role == "user" and self._blocks - blocks > _REACH):
+            return [*self.written(), *self._closing()]
+        behind = self.unwritten
+        pieces = list(self.written())
+        end = len(pieces) - behind - 1  # where the last request ended: a block of the user's
+        pieces[end] = bytes(pieces[end])[:-1] + _MARK
+        return [*pieces, *self._closing()]
+
+    def _closing(self) -> list[Piece]:
         if self._role == "assistant" and not self._paused:  # newer models refuse to go on from their own words
-            return [*self.written(), b"]},", _OPEN["user"], _CONTINUE, b"]}"]
-        return [*self.written(), b"]}"]
+            return [b"]},", _OPEN["user"], _CONTINUE, b"]}"]
+        return [b"]}"]
 
     def _put(self, role: str, blocks: bytes) -> None:
         if role == self._role:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,7 +78,7 @@ class ChatRequests:
             options["tool_choice"] = "none"
         if quirks.cache_key and params.session_id:
             options[quirks.cache_key] = cache_key(params.session_id)
-        options.update(_thinking(quirks.thinking, params.model, params.thinking))
+        options.update(_thinking(quirks, params.model, params.thinking))
         return options
 
     def _system(self, params: CompletionParams) -> bytes:
@@ -100,10 +101,20 @@ def _system_role(model: str) -> str:
     return "developer" if reasons_openai(model) else "system"
 
 
-def _thinking(style: str, model: str, level: ThinkingLevel | None) -> dict[str, Any]:
+_LEVELS: tuple[ThinkingLevel, ...] = ("off", "low", "medium", "high")
+
+
+def _thinking(quirks: Quirks, model: str, level: ThinkingLevel | None) -> dict[str, Any]:
+    style = quirks.thinking
     if level is None or not style:
         return {}
     on = level != "off"
+    if quirks.efforts:
+        told = max((p for p in quirks.efforts if model.lower().startswith(p)), key=len, default=None)
+        effort = quirks.efforts[told][_LEVELS.index(level)] if told is not None else ""
+        return {"reasoning_effort": effort} if effort else {}
+    if style == "chat_template_kwargs":
+        return {"chat_template_kwargs": {"enable_thinking": on}}
     if style == "reasoning":
         return {"reasoning": {"effort": level} if on else {"enabled": False}}
     if style == "enable_thinking":
@@ -112,8 +123,8 @@ def _thinking(style: str, model: str, level: ThinkingLevel | None) -> dict[str, 
         return {"thinking": {"type": "enabled" if on else "disabled"}}
     if on:
         return {"reasoning_effort": level} if not is_plain_openai(model) else {}
-    if model.startswith("gpt-5"):
-        return {"reasoning_effort": "none" if model.startswith("gpt-5.") else "minimal"}
+    if model.startswith("gpt-") and reasons_openai(model):  # gpt-5 itself cannot do without
+        return {"reasoning_effort": "minimal" if re.match(r"gpt-5(?!\.)", model) else "none"}
     return {} if is_plain_openai(model) or reasons_openai(model) else {"reasoning_effort": "none"}
 
 

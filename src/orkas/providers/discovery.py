@@ -22,15 +22,15 @@ DEMO = "demo/offline"
 PROBE_S = 0.3
 
 DEFAULT_MODELS: dict[str, str] = {
-    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
-    "OPENAI_API_KEY": "openai/gpt-5",
-    "GEMINI_API_KEY": "google/gemini-2.5-pro",
-    "GOOGLE_API_KEY": "google/gemini-2.5-pro",
-    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-4.5",
-    "DEEPSEEK_API_KEY": "deepseek/deepseek-chat",
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
+    "OPENAI_API_KEY": "openai/gpt-6.1-sol",
+    "GEMINI_API_KEY": "google/gemini-3.8-flash",
+    "GOOGLE_API_KEY": "google/gemini-3.8-flash",
+    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5",
+    "DEEPSEEK_API_KEY": "deepseek/deepseek-v4-flash",
     "MISTRAL_API_KEY": "mistral/mistral-large-latest",
     "GROQ_API_KEY": "groq/llama-3.3-70b-versatile",
-    "XAI_API_KEY": "xai/grok-4",
+    "XAI_API_KEY": "xai/grok-4.7",
 }
 """The model a key stands for when none is named: the only place where such a default is written. The first key wins."""
 

@@ -38,6 +38,11 @@ class Writer:
     def empty(self) -> bool:
         return not self._pieces
 
+    @property
+    def unwritten(self) -> int:
+        """Pieces that no request has had yet."""
+        return len(self._pieces) - self._told
+
     def write(self, *pieces: Piece) -> None:
         self._pieces.extend(pieces)
 

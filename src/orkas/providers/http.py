@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from msgspec.structs import replace
 
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.messages import AssistantMessage, calls_of
 from orkas.infra.net import Answer, Http, Limits
 from orkas.providers.auth import Credentials, Grant, Keys
 from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request, drained
-from orkas.providers.catalog import model_info
+from orkas.providers.catalog import model_info, near
+from orkas.providers.prefix import PrefixWatch
 from orkas.providers.transform import endpoint, wire_name
 from orkas.providers.unthinking import Unthinking
 from orkas.providers.vendors import Vendor
@@ -26,7 +29,7 @@ _PROBE_S = 20.0
 
 
 class HttpProvider:
-    """One vendor at one address.
+    """One vendor at one address. Usage gets its cost where the vendor gave none and the price is known.
 
     ``credentials``: asked for a key or token before each request; ``api_key`` stands for one fixed key. ``key_name``
     is the variable that a missing key should be put into. ``local``: no key is needed there.
@@ -54,6 +57,7 @@ class HttpProvider:
         self._key_name = key_name
         self._local = local or row.local
         self._unthinking = Unthinking()
+        self._prefix = PrefixWatch(id)
         self._http = http or Http(limits=_SLOW if row.slow else None)
 
     def info(self, model: str) -> ModelInfo:
@@ -69,13 +73,14 @@ class HttpProvider:
         told: ProviderError | None = None
         remedied = False
         while True:
-            async with self._post(self._unthinking.applied(params), grant) as answer:
+            asked = self._unthinking.applied(params)
+            async with self._post(asked, grant) as answer:
                 if answer.status == 200:
                     if grant is not None:
                         self._credentials.accepted(grant)
-                    yield self._reply(answer, params)
+                    yield self._reply(answer, asked)
                     return
-                refusal = await self._refusal(answer, grant)
+                refusal = await self._refusal(answer, grant, params.model)
             model = f"{self.id}/{params.model}"
             if not remedied and self._unthinking.learn(refusal, params, model=model, api=self.api):
                 remedied = True  # a remedy of this floor, never tried twice
@@ -125,7 +130,15 @@ class HttpProvider:
         return None if another in tried else another
 
     def _reply(self, answer: Answer, params: CompletionParams) -> _Reply:
-        return _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"), _renamed(params))
+        reader = self._dialect.reader(model=f"{self.id}/{params.model}")
+        messages, price = list(params.messages), self.info(params.model).price
+
+        def told(message: AssistantMessage) -> None:
+            if price is not None and message.usage is not None and message.usage.cost_usd is None:
+                message.usage = replace(message.usage, cost_usd=price.cost(message.usage))
+            self._prefix.heard(params, messages, message.usage, price)
+
+        return _Reply(answer, reader, _renamed(params), told)
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
         return await drained(self.stream(params))
@@ -168,7 +181,7 @@ class HttpProvider:
         headers = {k: v for k, v in sample.headers.items() if k not in ("content-type", "accept")}
         return endpoint(self.base_url, self._row.models), headers
 
-    async def _refusal(self, answer: Answer, grant: Grant | None) -> ProviderError:
+    async def _refusal(self, answer: Answer, grant: Grant | None, model: str = "") -> ProviderError:
         from orkas.providers.errors import classify, mask  # only a failure needs the table
 
         body = await answer.read_all()
@@ -182,6 +195,8 @@ class HttpProvider:
         error = classify(self.id, answer.status, answer.headers, body, secrets=secrets)
         if grant is not None and grant.bearer and error.class_ == "auth":
             error.hint = f"log in again with `{self._login}`"
+        if error.class_ == "not_found" and model and (found := near(model, self.id)):
+            error.hint = f"did you mean {' or '.join(found)}?"
         return error
 
     @property
@@ -204,14 +219,20 @@ def _renamed(params: CompletionParams) -> dict[str, str]:
 
 
 class _Reply:
-    """A ``Completion``: one list of parts per network read. Calls get back the names that tools have here."""
+    """A ``Completion``: one list of parts per network read. Calls get back the names that tools have here.
 
-    __slots__ = ("_answer", "_ended", "_message", "_reader", "_renamed")
+    ``told``: sees the whole message before anybody else does.
+    """
 
-    def __init__(self, answer: Answer, reader: Reader, renamed: dict[str, str]) -> None:
+    __slots__ = ("_answer", "_ended", "_message", "_reader", "_renamed", "_told")
+
+    def __init__(
+        self, answer: Answer, reader: Reader, renamed: dict[str, str], told: Callable[[AssistantMessage], None]
+    ) -> None:
         self._answer = answer
         self._reader = reader
         self._renamed = renamed
+        self._told = told
         self._message: AssistantMessage | None = None
         self._ended = False
 
@@ -236,6 +257,7 @@ class _Reply:
             self._message = message = self._reader.close()
             for call in calls_of(message) if self._renamed else ():
                 call.name = self._renamed.get(call.name, call.name)
+            self._told(message)
         raise StopAsyncIteration
 
     async def _next_bytes(self) -> bytes:

@@ -9,12 +9,14 @@ from urllib.parse import urlsplit
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.net import Http
 from orkas.infra.secrets import Secret
+from orkas.providers import catalog
 from orkas.providers.auth import Credentials, credentials_for
 from orkas.providers.base import Dialect, LLMProvider
 from orkas.providers.http import HttpProvider
+from orkas.providers.own import own
 from orkas.providers.vendors import Vendor, table
 
-__all__ = ["resolve", "split_model", "vendor_names"]
+__all__ = ["resolve", "short_names", "split_model", "vendor_names"]
 
 
 def vendor_names() -> list[str]:
@@ -22,43 +24,67 @@ def vendor_names() -> list[str]:
     return [*table(), *_OURS]
 
 
+def short_names() -> dict[str, str]:
+    """Aliases and the model string of each: the user's own, then those that everybody has."""
+    return {**catalog.aliases(), **own().aliases}
+
+
 def split_model(model: str) -> tuple[str, str]:
-    """Vendor and model id of a model string: ``vendor/model``, or a bare name that says where it belongs.
+    """Vendor and model id of a model string: ``vendor/model``, an alias, or a bare name that says where it belongs.
 
     Raises:
         UsageError: no vendor can be told.
     """
     name = model.strip()
+    if "/" not in name and (whole := own().aliases.get(name.lower()) or (name and catalog.aliases().get(name.lower()))):
+        name = whole
     vendor, slash, rest = name.partition("/")
     if slash:
-        if vendor.lower() not in _OURS and vendor.lower() not in table():
-            raise UsageError(f"unknown vendor {vendor!r}", hint=_near(vendor))
-        if not rest:
-            raise UsageError(f"{model!r} names no model", hint=f"write {vendor}/MODEL")
-        return vendor.lower(), rest
+        return _known_vendor(vendor, name), rest
     if not name:
         raise UsageError("no model given", hint="name one as vendor/model, or set ORKAS_MODEL")
-    if found := max(_claims(name, table()), default=None):
-        return found[1], name
+    if found := _claims(name, table()):
+        if len(found) > 1:
+            choices = " or ".join(f"{vendor}/{name}" for vendor in found)
+            raise UsageError(f"{name!r} may belong to several vendors", hint=f"write {choices}")
+        return found[0], name
     if ":" in name:
         return "ollama", name
     raise UsageError(f"{model!r} does not say which vendor it belongs to", hint=f"write vendor/{name}; {_near(name)}")
 
 
-def _claims(name: str, rows: Mapping[str, Vendor]) -> list[tuple[int, str]]:
-    """Vendors whose prefix the name begins with, with the length of the prefix."""
+def _known_vendor(vendor: str, name: str) -> str:
+    low, rest = vendor.lower(), name.partition("/")[2]
+    if low not in _OURS and low not in table():
+        if mistake := own().mistakes.get(low):
+            raise UsageError(mistake, hint="`orkas doctor` shows all that is wrong with the file")
+        raise UsageError(f"unknown vendor {vendor!r}", hint=_near(vendor, rest))
+    if not rest:
+        raise UsageError(f"{name!r} names no model", hint=f"write {vendor}/MODEL")
+    return low
+
+
+def _claims(name: str, rows: Mapping[str, Vendor]) -> list[str]:
+    """Vendors whose prefix the name begins with: those with the longest, the user's own before others."""
     low = name.lower()
-    return [(len(p), vendor) for vendor, row in rows.items() for p in row.prefixes if low.startswith(p)]
+    found = [((len(p), row.own), vendor) for vendor, row in rows.items() for p in row.prefixes if low.startswith(p)]
+    best = max((rank for rank, _ in found), default=None)
+    return list(dict.fromkeys(vendor for rank, vendor in found if rank == best))
 
 
-def _near(vendor: str) -> str:
+def _near(name: str, model: str = "") -> str:
+    """What may have been meant: vendors, aliases and models that look like it; else the vendors there are."""
     import difflib
 
-    names = vendor_names()
-    near = difflib.get_close_matches(vendor.lower(), names, n=3)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    return "known vendors: " + ", ".join(names)
+    vendors = difflib.get_close_matches(name.lower(), vendor_names(), n=3)
+    if model:
+        found = [f"{vendor}/{model}" for vendor in vendors] or catalog.near(model)
+    else:
+        found = [*difflib.get_close_matches(name.lower(), short_names(), n=2, cutoff=0.7), *catalog.near(name)]
+        found += [f"{vendor}/MODEL" for vendor in vendors]
+    if found:
+        return f"did you mean {' or '.join(found[:4])}?"
+    return "known vendors: " + ", ".join(vendor_names())
 
 
 def resolve(

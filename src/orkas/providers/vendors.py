@@ -1,15 +1,18 @@
-"""The vendor table: one row a vendor, in ``vendors.toml``. A new vendor is a row, never a branch in the code."""
+"""The vendor table: one row a vendor, in ``vendors.toml``, and the rows of the user's own in ``config.toml``.
+
+A new vendor is a row, never a branch in the code.
+"""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-__all__ = ["OAuthClient", "Quirks", "Vendor", "table"]
+__all__ = ["OAuthClient", "Quirks", "Told", "Vendor", "known_row", "shipped", "table"]
 
-ThinkingStyle = Literal["", "reasoning_effort", "reasoning", "enable_thinking", "thinking_type"]
+ThinkingStyle = Literal["", "reasoning_effort", "reasoning", "enable_thinking", "thinking_type", "chat_template_kwargs"]
 
 
 class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,6 +25,9 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Reasoning models want the system prompt from a ``developer`` (Responses: not as ``instructions``)."""
     thinking: ThinkingStyle = ""
     """How reasoning is switched; empty: it cannot be."""
+    efforts: dict[str, tuple[str, str, str, str]] = {}
+    """What ``reasoning_effort`` says for off, low, medium and high, by how a model's name begins; empty: nothing is
+    said. Where there is such a table, models that are not in it are not told how to think."""
     thinking_back: Literal["", "reasoning_content", "reasoning", "reasoning_details", "parts"] = ""
     """The field in which the model's own reasoning goes back to it; empty: it does not."""
     thinking_required: bool = False
@@ -61,6 +67,24 @@ class OAuthClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """``key``: a lasting API key instead of a token, in OpenRouter's way."""
 
 
+class ToldRates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A price as the user writes it: USD a million tokens."""
+
+    input: Annotated[float, msgspec.Meta(ge=0)]
+    output: Annotated[float, msgspec.Meta(ge=0)]
+    cache_read: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    cache_write: Annotated[float, msgspec.Meta(ge=0)] | None = None
+
+
+class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the user says of one model. Sizes in tokens."""
+
+    context_window: Annotated[int, msgspec.Meta(ge=1_000)] | None = None
+    max_output: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    images: bool | None = None
+    price: ToldRates | None = None
+
+
 class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``."""
 
@@ -74,6 +98,8 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Environment variables that hold the endpoint besides ``<ROW>_BASE_URL``."""
     local: bool = False
     """Runs on the user's machine or network: needs no key."""
+    free: bool = False
+    """Its tokens cost nothing."""
     slow: bool = False
     """Runs on hardware that may fall silent for minutes, and writes a call before it sends any of it."""
     account: str = ""
@@ -87,6 +113,10 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prefixes: tuple[str, ...] = ()
     """Bare model names that begin like this belong here."""
     quirks: Quirks = Quirks()
+    catalog: dict[str, Told] = {}
+    """What the user says of its models, by their names."""
+    own: bool = False
+    """The user's own: nothing is known of its models but what the user says."""
 
     def key_variables(self, name: str) -> list[str]:
         """Environment variables that may hold the key of row ``name``, in the order they are looked at."""
@@ -107,10 +137,28 @@ def variable(row: str, what: str) -> str:
 
 
 @cache
-def table() -> dict[str, Vendor]:
-    """All rows by name. Read on first use."""
+def shipped() -> dict[str, Vendor]:
+    """The rows that everybody has, by name. Read on first use."""
     import tomllib
     from pathlib import Path
 
     rows = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text("utf-8"))
     return msgspec.convert(rows, dict[str, Vendor])
+
+
+def table() -> dict[str, Vendor]:
+    """All rows by name, the user's own last. What the user's file says now, but for rows with a mistake."""
+    from orkas.providers.own import own
+
+    global _known
+    mine = own().vendors
+    _known = {**shipped(), **mine} if mine else shipped()
+    return _known
+
+
+_known: dict[str, Vendor] = {}
+
+
+def known_row(vendor: str) -> Vendor | None:
+    """The row of this name as the table last had it; costs no look at the file."""
+    return (_known or table()).get("llamacpp" if vendor == "local" else vendor)

@@ -30,6 +30,10 @@ def settings_for(options: argparse.Namespace) -> config.Settings:
     settings = config.load(flags=flags)
     for text in settings.warnings:
         out.warning(text)
+    from orkas.providers.own import own
+
+    for text in own().mistakes.values():
+        out.warning(text)
     for variable, address in settings.endpoints.items():
         os.environ.setdefault(variable, address)  # read by the registry; no child process inherits it
     return settings
@@ -56,6 +60,7 @@ def agent_for(options: argparse.Namespace) -> Agent:
         thinking=settings["thinking"] or None,
         max_rounds=settings["max_rounds"],
         max_retries=MAX_RETRIES if max_retries is None else max_retries,
+        max_cost=getattr(options, "max_cost", None),
     )
 
 

@@ -139,6 +139,10 @@ def _settings() -> Iterator[Finding]:
         yield Finding("config", "problem", f"{text}. Correct {config.file_path()}, or use `orkas config set`.")
     for text in settings.warnings:
         yield Finding("config", "warning", text)
+    from orkas.providers.own import own
+
+    for text in own().mistakes.values():
+        yield Finding("config", "warning", f"{text}.")
     if not settings.broken:
         exists = config.file_path().exists()
         yield Finding(

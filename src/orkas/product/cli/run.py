@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from orkas.infra.errors import StorageError, UsageError, exit_status
+from orkas.infra.errors import StorageError, exit_status
 from orkas.infra.events import (
     Compaction,
     Done,
@@ -51,7 +51,7 @@ def parser() -> parsing.Parser:
     parsing.model_options(own)
     parsing.turn_options(own)
     own.add_argument("--ephemeral", action="store_true", help="keep the conversation in memory alone")
-    own.add_argument("--max-cost", metavar="USD", help="limit for the cost of the turn")
+    own.add_argument("--max-cost", metavar="USD", type=parsing.amount, help="limit for the cost of the turn")
     return parsing.common(own, do)
 
 
@@ -60,11 +60,6 @@ def do(options: argparse.Namespace) -> int:
     from orkas.product.cli.agents import agent_for, session_for
     from orkas.product.cli.stdin import prompt_of
 
-    if options.max_cost is not None:
-        raise UsageError(
-            "a cost limit cannot be kept: the price of this model is not known",
-            hint="leave --max-cost out; --max-rounds limits a turn",
-        )
     agent = agent_for(options)
     images = [load_image(path) for path in options.image]
     prompt = prompt_of(options.prompt, alone=bool(images))
