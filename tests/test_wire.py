@@ -35,6 +35,7 @@ from orkas.providers.base import CompletionParams, Dialect, Part, Reader, TextPa
 from orkas.providers.errors import classify
 from orkas.providers.google import Google
 from orkas.providers.http import HttpProvider
+from orkas.providers.ollama import Ollama
 from orkas.providers.openai_chat import OpenAIChat
 from orkas.providers.vendors import Vendor
 
@@ -45,7 +46,7 @@ FULL = bool(os.environ.get("ORKAS_FULL"))
 
 CASES = sorted(
     p.parent
-    for kind in ("anthropic/messages", "vertex/anthropic_messages", "*/chat_completions", "*/*generate_content")
+    for kind in ("anthropic/messages", "vertex/anthropic_messages", "*/chat_completions", "*/*generate_content", "ollama/api_chat")
     for p in WIRE.glob(f"{kind}/*/expected.json")
 )
 if not CASES:
@@ -63,13 +64,15 @@ class Recording:
         self.status: int = self.meta["status"]
         (path,) = (p for p in case.glob("response.*") if p.name != "response.meta.json")
         self.body = path.read_bytes()
-        self.streamed = path.suffix == ".sse"
+        self.streamed = path.suffix in (".sse", ".ndjson")
 
     @property
     def dialect(self) -> Dialect:
         api = self.case.parts[-2]
         if api.endswith("generate_content"):
             return Google(self.vendor)
+        if api == "api_chat":
+            return Ollama(self.vendor)
         return Anthropic(self.vendor) if api.endswith("messages") else OpenAIChat(self.vendor)
 
     def reader(self) -> Reader:
@@ -314,7 +317,7 @@ def test_no_damage_breaks_the_reader(case: Path) -> None:
 
 
 def damage_line(line: str, generator: random.Random, chance: float) -> bytes:
-    payload = line.removeprefix("data:").strip()
-    if not line.startswith("data:") or not payload.startswith("{") or not payload.endswith("}"):
+    payload, bare = line.removeprefix("data:").strip(), line.startswith("{")
+    if not (line.startswith("data:") or bare) or not payload.startswith("{") or not payload.endswith("}"):
         return line.encode() + b"\n"
-    return b"data: " + json.dumps(damaged(json.loads(payload), generator, chance)).encode() + b"\n"
+    return (b"" if bare else b"data: ") + json.dumps(damaged(json.loads(payload), generator, chance)).encode() + b"\n"

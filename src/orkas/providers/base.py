@@ -62,6 +62,8 @@ class CompletionParams(msgspec.Struct, eq=False):
     tools: Sequence[ToolDef] = ()
     tool_choice: Literal["auto", "none"] = "auto"
     max_output: int | None = None
+    window: int | None = None
+    """Tokens that the user set the model's window to; None: not set. For servers that must be told."""
     thinking: ThinkingLevel | None = None
     """None: the vendor's default."""
     session_id: str | None = None

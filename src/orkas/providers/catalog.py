@@ -92,12 +92,15 @@ _SAFE_OUTPUT = 8_192
 """Output limit assumed where none is known: small enough for every current model."""
 
 
+_OWN_MACHINE = ("ollama", "ollama-chat", "lmstudio", "llamacpp", "vllm", "custom", "gpustack")
+
+
 def model_info(vendor: str, model: str) -> ModelInfo:
     """What is known of a model. Unknown: no window, a conservative output limit, images allowed.
 
     Models on the user's own machine are never looked up: their window is what the server was started with.
     """
-    row = None if vendor in ("ollama", "lmstudio", "llamacpp", "vllm", "custom", "gpustack") else _row(_bare(model))
+    row = None if vendor in _OWN_MACHINE else _row(_bare(model))
     if row is None:
         return ModelInfo(max_output=_SAFE_OUTPUT)
     return ModelInfo(row.window, row.output, row.images)

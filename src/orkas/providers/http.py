@@ -107,7 +107,7 @@ class HttpProvider:
 
         sample = self.request(CompletionParams(model="probe", messages=[]))
         parts = urlsplit(self.base_url)
-        base = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/messages")
+        base = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/messages").removesuffix("/chat")
         path = base + self._row.models
         headers = {k: v for k, v in sample.headers.items() if k not in ("content-type", "accept")}
         return urlunsplit(parts._replace(path=path)), headers

@@ -143,7 +143,10 @@ def _complete(url: str, row: Vendor, base_url: str) -> str:
         netloc = netloc.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
     if bare and port is None and own.port and row.local:
         netloc += f":{own.port}"
-    path = parts.path.rstrip("/") or own.path.rstrip("/") or "/v1"
+    path = parts.path.rstrip("/")
+    if row.compatible and path.endswith(row.compatible):
+        path = path.removesuffix(row.compatible) + own.path
+    path = path or own.path.rstrip("/") or "/v1"
     return parts._replace(netloc=netloc, path=path).geturl()
 
 
@@ -156,6 +159,10 @@ def _dialect(vendor: str, row: Vendor) -> Dialect:
         from orkas.providers.google import Google
 
         return Google(vendor, row.quirks, row.key_header)
+    if row.dialect == "ollama":
+        from orkas.providers.ollama import Ollama
+
+        return Ollama(vendor, row.quirks, row.key_header)
     from orkas.providers.openai_chat import OpenAIChat
 
     return OpenAIChat(vendor, row.quirks, row.key_header)

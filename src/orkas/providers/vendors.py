@@ -45,12 +45,14 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``."""
 
-    dialect: Literal["openai_chat", "anthropic", "google"]
+    dialect: Literal["openai_chat", "anthropic", "google", "ollama"]
     base_url: str = ""
     keys: tuple[str, ...] = ()
     """Environment variables that hold the key besides ``<ROW>_API_KEY``, in order."""
     urls: tuple[str, ...] = ()
     """Environment variables that hold the endpoint besides ``<ROW>_BASE_URL``."""
+    compatible: str = ""
+    """Path below which the same server speaks OpenAI's dialect: an address that names it means that server."""
     local: bool = False
     """Runs on the user's machine or network: needs no key."""
     slow: bool = False
