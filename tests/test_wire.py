@@ -32,12 +32,16 @@ from orkas.infra.messages import (
 from orkas.infra.net import Http, Limits
 from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, Dialect, Part, Reader, TextPart, ThinkingPart
+from orkas.providers.bedrock import Bedrock
+from orkas.providers.cohere import Cohere
 from orkas.providers.errors import classify
+from orkas.providers.eventstream import Frames
 from orkas.providers.google import Google
 from orkas.providers.http import HttpProvider
 from orkas.providers.ollama import Ollama
 from orkas.providers.openai_chat import OpenAIChat
 from orkas.providers.vendors import Vendor
+from orkas.testing.bedrock_rendering import frame
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 WIRE = SHARED / "wire"
@@ -46,7 +50,7 @@ FULL = bool(os.environ.get("ORKAS_FULL"))
 
 CASES = sorted(
     p.parent
-    for kind in ("anthropic/messages", "vertex/anthropic_messages", "*/chat_completions", "*/*generate_content", "ollama/api_chat")
+    for kind in ("anthropic/messages", "vertex/anthropic_messages", "*/chat_completions", "*/*generate_content", "ollama/api_chat", "bedrock/converse*", "cohere/chat_v2")
     for p in WIRE.glob(f"{kind}/*/expected.json")
 )
 if not CASES:
@@ -71,8 +75,8 @@ class Recording:
         api = self.case.parts[-2]
         if api.endswith("generate_content"):
             return Google(self.vendor)
-        if api == "api_chat":
-            return Ollama(self.vendor)
+        if own := {"api_chat": Ollama, "converse": Bedrock, "converse_stream": Bedrock, "chat_v2": Cohere}.get(api):
+            return own(self.vendor)
         return Anthropic(self.vendor) if api.endswith("messages") else OpenAIChat(self.vendor)
 
     def reader(self) -> Reader:
@@ -300,6 +304,11 @@ def test_no_damage_breaks_the_reader(case: Path) -> None:
         if recording.streamed:
             lines = recording.body.decode("utf-8-sig").splitlines()
             pieces = [damage_line(line, generator, chance) for line in lines]
+        elif recording.body[0] == 0:
+            pieces = [
+                frame(f.name, json.dumps(damaged(json.loads(f.payload), generator, chance)).encode(), f.kind)
+                for f in Frames().feed(recording.body)
+            ]
         else:
             pieces = [json.dumps(damaged(json.loads(recording.body), generator, chance)).encode()]
         _, message, _ = read(reader, pieces)

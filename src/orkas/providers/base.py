@@ -22,6 +22,7 @@ __all__ = [
     "LLMProvider",
     "ModelInfo",
     "Part",
+    "Probing",
     "Reader",
     "Request",
     "TextPart",
@@ -131,6 +132,15 @@ class Dialect(Protocol):
 
     def reader(self, *, model: str) -> Reader:
         """A fresh reader. ``model``: ``vendor/model``, stamped on the message."""
+        ...
+
+
+@runtime_checkable
+class Probing(Protocol):
+    """A dialect whose cheapest request that needs the key is one of its own kind."""
+
+    def probe(self, *, base_url: str, api_key: str | None) -> Request:
+        """That request, a GET without a body."""
         ...
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from orkas.providers.base import ModelInfo
 
-__all__ = ["Gemini", "anthropic_thinking", "gemini", "model_info"]
+__all__ = ["Converse", "Gemini", "anthropic_thinking", "cohere_thinks", "converse", "gemini", "model_info"]
 
 
 class _Row(NamedTuple):
@@ -86,6 +86,15 @@ _ROWS = (
     _Row("sonar", 127_072, 8_000, images=False),
     _Row("llama-3.", 131_072, 8_192, images=False),
     _Row("llama-4", 131_072, 8_192),
+    _Row("nova-", 300_000, 10_000),
+    _Row("nova-micro", 128_000, 10_000, images=False),
+    _Row("nova-premier", 1_000_000, 32_000),
+    _Row("nova-2", 1_000_000, 64_000),
+    _Row("command-r", 128_000, 4_096, images=False),
+    _Row("command-a", 256_000, 8_192, images=False),
+    _Row("command-a-reasoning", 256_000, 32_768, images=False),
+    _Row("command-a-plus", 288_000, 32_768),
+    _Row("command-a-vision", 128_000, 8_192),
 )
 
 _SAFE_OUTPUT = 8_192
@@ -106,9 +115,17 @@ def model_info(vendor: str, model: str) -> ModelInfo:
     return ModelInfo(row.window, row.output, row.images)
 
 
+_MAKER = re.compile(
+    r"^(?:[a-z-]{2,6}\.)?(?:ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshot|moonshotai|"
+    r"nvidia|openai|qwen|writer|zai)\.(?=[a-z])"
+)
+"""Region and maker in front of a model's name on Bedrock: ``us.anthropic.claude-…``."""
+
+
 def _bare(model: str) -> str:
     """``anthropic/claude-sonnet-4.5:free`` → ``claude-sonnet-4.5`` as its own vendor spells it."""
     name = model.rpartition("/")[2].partition(":")[0].partition("@")[0].lower()
+    name = _MAKER.sub("", name)
     return name.replace(".", "-") if name.startswith("claude") else name
 
 
@@ -127,6 +144,38 @@ def anthropic_thinking(model: str) -> Literal["", "budget", "adaptive"]:
     parts = name.split("-")[2:]
     version = [int(p) for p in parts[:2] if p.isdecimal() and len(p) < 4]
     return "budget" if version and [*version, 0][:2] < [4, 6] else "adaptive"
+
+
+def cohere_thinks(model: str) -> bool:
+    """Whether a model of Cohere's can be told to think; the others refuse the field."""
+    return _bare(model).startswith(("command-a-reasoning", "command-a-plus"))
+
+
+class Converse(NamedTuple):
+    """How one model takes its requests through Bedrock."""
+
+    thinking: Literal["", "claude", "nova", "effort"] = ""
+    """What its thinking is told in."""
+    cache: Literal["", "messages", "all"] = ""
+    """Where marks of the prompt cache are understood: nowhere, in system prompt and messages, in tools too."""
+    media_results: bool = False
+    """A tool's result may hold pictures."""
+    mixed: bool = True
+    """Words may stand in one message with calls or their results."""
+
+
+def converse(model: str) -> Converse:
+    """What is known of a model on Bedrock. Source: Amazon's pages on Converse, prompt caching and reasoning."""
+    name = _bare(model)
+    if name.startswith("claude"):
+        old = ("claude-2", "claude-v", "claude-instant", "claude-3-h", "claude-3-o", "claude-3-s")
+        marks = not name.startswith((*old, "claude-3-5-sonnet-20240620"))
+        return Converse("claude" if anthropic_thinking(model) else "", "all" if marks else "", media_results=True)
+    if name.startswith("nova-"):
+        return Converse("nova" if name.startswith("nova-2") else "", "messages", media_results=True)
+    if name.startswith("gpt-oss"):
+        return Converse("effort")
+    return Converse(mixed=not any(maker in model for maker in ("mistral.", "meta.", "ai21.")))
 
 
 class Gemini(NamedTuple):

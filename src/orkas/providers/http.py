@@ -8,7 +8,17 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.messages import AssistantMessage, calls_of
 from orkas.infra.net import Answer, Http, Limits
-from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request, drained
+from orkas.providers.base import (
+    AuthStatus,
+    CompletionParams,
+    Dialect,
+    ModelInfo,
+    Part,
+    Probing,
+    Reader,
+    Request,
+    drained,
+)
 from orkas.providers.catalog import model_info
 from orkas.providers.transform import wire_name
 from orkas.providers.unthinking import Unthinking
@@ -105,6 +115,9 @@ class HttpProvider:
     def _probe(self) -> tuple[str, dict[str, str]]:
         from urllib.parse import urlsplit, urlunsplit
 
+        if isinstance(self._dialect, Probing):
+            own = self._dialect.probe(base_url=self.base_url, api_key=self._key)
+            return own.url, own.headers
         sample = self.request(CompletionParams(model="probe", messages=[]))
         parts = urlsplit(self.base_url)
         base = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/messages").removesuffix("/chat")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from orkas.infra.errors import UsageError
@@ -11,6 +12,9 @@ from orkas.infra.net import Http
 from orkas.providers.base import Dialect, LLMProvider
 from orkas.providers.http import HttpProvider
 from orkas.providers.vendors import Vendor, table
+
+if TYPE_CHECKING:
+    from orkas.providers.aws import Signer
 
 __all__ = ["resolve", "split_model", "vendor_names"]
 
@@ -82,7 +86,13 @@ def resolve(
     key_names = row.key_variables(vendor)
     key = api_key or next((v for n in key_names if (v := environ.get(n, "").strip())), None)
     url = _base_url(vendor, row, base_url, environ, key)
-    dialect = _dialect(vendor, row)
+    signer = None
+    if row.dialect == "bedrock" and key is None:
+        from orkas.providers.aws import signer as signer_of
+
+        signer = signer_of(environ)
+        key = signer.secret if signer is not None else None
+    dialect = _dialect(vendor, row, signer)
     named = row.keys[0] if vendor == "openai-chat" else key_names[0]
     return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named, http=http), model_id
 
@@ -113,7 +123,11 @@ def _base_url(vendor: str, row: Vendor, given: str | None, environ: Mapping[str,
     if not url and not row.base_url:
         raise UsageError(f"{vendor} needs a base URL", hint=f"give base_url, or set {names[0]}")
     own = row.base_url
-    if "{" in own and "/" not in (url.partition("://")[2] or url).rstrip("/"):
+    if "{region}" in own:
+        from orkas.providers.aws import address as place
+
+        own = own if url else place(own, environ)
+    elif "{" in own and "/" not in (url.partition("://")[2] or url).rstrip("/"):
         from orkas.providers.vertex import address
 
         own = address(own, environ, key)
@@ -150,7 +164,7 @@ def _complete(url: str, row: Vendor, base_url: str) -> str:
     return parts._replace(netloc=netloc, path=path).geturl()
 
 
-def _dialect(vendor: str, row: Vendor) -> Dialect:
+def _dialect(vendor: str, row: Vendor, signer: Signer | None = None) -> Dialect:
     if row.dialect == "anthropic":
         from orkas.providers.anthropic import Anthropic
 
@@ -163,6 +177,14 @@ def _dialect(vendor: str, row: Vendor) -> Dialect:
         from orkas.providers.ollama import Ollama
 
         return Ollama(vendor, row.quirks, row.key_header)
+    if row.dialect == "bedrock":
+        from orkas.providers.bedrock import Bedrock
+
+        return Bedrock(vendor, row.quirks, row.key_header, signer)
+    if row.dialect == "cohere":
+        from orkas.providers.cohere import Cohere
+
+        return Cohere(vendor, row.quirks, row.key_header)
     from orkas.providers.openai_chat import OpenAIChat
 
     return OpenAIChat(vendor, row.quirks, row.key_header)

@@ -29,6 +29,7 @@ _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _FORMS: dict[str, tuple[re.Pattern[str], int]] = {
     "chat": (re.compile(r"[!-~]{1,40}"), 24),
     "anthropic": (re.compile(r"[A-Za-z0-9_-]{1,64}"), 24),
+    "bedrock": (re.compile(r"[A-Za-z0-9_.:-]{1,64}"), 24),
     "nine": (re.compile(r"[A-Za-z0-9]{9}"), 9),
 }
 

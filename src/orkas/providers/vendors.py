@@ -43,9 +43,10 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``."""
+    """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``; with
+    ``{region}``: see ``aws``."""
 
-    dialect: Literal["openai_chat", "anthropic", "google", "ollama"]
+    dialect: Literal["openai_chat", "anthropic", "google", "ollama", "bedrock", "cohere"]
     base_url: str = ""
     keys: tuple[str, ...] = ()
     """Environment variables that hold the key besides ``<ROW>_API_KEY``, in order."""

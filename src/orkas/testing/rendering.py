@@ -27,6 +27,15 @@ _STOPS = {
         "stop": "STOP", "tool_use": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY", "refusal": "SAFETY",
         "error": "OTHER",
     },
+    "ollama": {"tool_use": "stop"},
+    "bedrock": {
+        "stop": "end_turn", "length": "max_tokens", "content_filter": "content_filtered", "refusal": "content_filtered",
+        "overflow": "model_context_window_exceeded",
+    },
+    "cohere": {
+        "stop": "COMPLETE", "tool_use": "TOOL_CALL", "length": "MAX_TOKENS", "content_filter": "ERROR_TOXIC",
+        "error": "ERROR",
+    },
 }  # fmt: skip
 
 
@@ -61,6 +70,18 @@ def as_stream(say: Say, api: Api, request: dict[str, Any]) -> Iterator[bytes | f
         from orkas.testing.google_rendering import google_events
 
         return google_events(say, request)
+    if api == "ollama":
+        from orkas.testing.ollama_rendering import ollama_lines
+
+        return ollama_lines(say, request)
+    if api == "bedrock":
+        from orkas.testing.bedrock_rendering import bedrock_frames
+
+        return bedrock_frames(say)
+    if api == "cohere":
+        from orkas.testing.cohere_rendering import cohere_events
+
+        return cohere_events(say)
     return _anthropic_events(say, request) if api == "anthropic" else _openai_events(say, request)
 
 
@@ -69,6 +90,18 @@ def as_json(say: Say, api: Api, request: dict[str, Any]) -> bytes:
         from orkas.testing.google_rendering import google_body
 
         return google_body(say, request)
+    if api == "ollama":
+        from orkas.testing.ollama_rendering import ollama_body
+
+        return ollama_body(say, request)
+    if api == "bedrock":
+        from orkas.testing.bedrock_rendering import bedrock_body
+
+        return bedrock_body(say)
+    if api == "cohere":
+        from orkas.testing.cohere_rendering import cohere_body
+
+        return cohere_body(say)
     return plain(_anthropic_body(say, request) if api == "anthropic" else _openai_body(say, request))
 
 
