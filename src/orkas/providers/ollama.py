@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
@@ -114,7 +115,7 @@ class LinesReader:
                 found = tolerant(line)
                 if found is None and not self._begun:
                     self._whole = Body()
-                    self._whole.feed(b"\n".join(lines[i:]) + b"\n")
+                    self._whole.feed(b"\n".join(lines[i:]) + b"\n" + self._lines.feed(b""))
                     return
                 if found is None:  # a keep-alive of some kind, or the torn end of a cut stream
                     if not last and is_damaged(line):
@@ -224,7 +225,7 @@ class LinesReader:
         content: list[Block] = []
         for piece in self._spoken:
             if piece.call is not None:
-                content.append(piece.call)
+                content.append(replace(piece.call))  # a copy: what is taken back in a part stays whole here
             elif joined := "".join(piece.pieces):
                 content.append(Text(text=joined) if piece.kind == "text" else Thinking(text=joined))
         reason = stop_reason(last.done_reason) if last is not None else "error"

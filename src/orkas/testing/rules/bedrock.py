@@ -49,6 +49,8 @@ def _all(body: dict[str, Any], model: str, signatures: Mapping[str, str] | None)
     yield from _system(body)
     yield from _order(messages)
     yield from _pairs(messages)
+    if any(maker in model for maker in ("mistral.", "meta.", "ai21.")):
+        yield from _unmixed(messages)
     yield from _tools(body, messages)
     yield from _marks(body, messages, model)
     yield from _thinking(body, messages, model, signatures)
@@ -192,6 +194,15 @@ def _pairs(messages: list[dict[str, Any]]) -> Iterator[Rejection]:
             )
     if messages and (left := _of(messages[-1], "toolUse")):
         yield _expected(len(messages), [use["toolUseId"] for use in left])
+
+
+def _unmixed(messages: list[dict[str, Any]]) -> Iterator[Rejection]:
+    for i, message in enumerate(messages):
+        tools = ["toolUse" in b or "toolResult" in b for b in objects(message.get("content")) if "cachePoint" not in b]
+        if any(tools) and not all(tools):
+            yield Rejection(
+                f"messages.{i}.content: Conversation blocks and tool use blocks cannot be provided in the same turn."
+            )
 
 
 def _expected(i: int, ids: list[str]) -> Rejection:
