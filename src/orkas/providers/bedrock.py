@@ -24,7 +24,18 @@ from orkas.infra.messages import (
 from orkas.providers.aws import Signer
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
 from orkas.providers.bedrock_request import API, ConverseRequests
-from orkas.providers.bedrock_wire import Delta, Event, Start, decode, decode_all, loads, stop_reason, tolerant, usage_of
+from orkas.providers.bedrock_wire import (
+    Delta,
+    Event,
+    Start,
+    decode,
+    decode_all,
+    exception_status,
+    loads,
+    stop_reason,
+    tolerant,
+    usage_of,
+)
 from orkas.providers.body import Body, broken_off, is_utf8, whole_pairs
 from orkas.providers.calls import new_call_id, parse_arguments, settle, take_back
 from orkas.providers.eventstream import Frame, Frames
@@ -249,7 +260,7 @@ class ConverseReader:
         said = value if isinstance(value, dict) else {}
         if frame.said:
             said = {"message": frame.said, **said}
-        self._fail(encode({"__type": frame.name, **scrub(said)}))
+        self._fail(encode({"__type": frame.name, "status": exception_status(frame.name), **scrub(said)}))
 
     def _fail(self, payload: bytes) -> None:
         from orkas.providers.errors import classify  # only a failure needs the table

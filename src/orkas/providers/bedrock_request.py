@@ -217,7 +217,9 @@ class ConverseWriter(Writer):
         return (b"" if self.empty else b"]},") + _OPEN[role]
 
     def _put(self, role: str, blocks: bytes) -> None:
-        if role == self._role:
+        if role == self._role == "assistant" and not self._traits.mixed:
+            self.write(self._turn("user"), _CONTINUE)
+        elif role == self._role:
             self.write(b",", blocks)
             return
         if self.empty and role == "assistant":  # a conversation begins with the user

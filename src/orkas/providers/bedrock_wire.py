@@ -9,7 +9,9 @@ import msgspec
 
 from orkas.infra.messages import StopReason, Usage
 
-__all__ = ["Delta", "Event", "Start", "decode", "decode_all", "loads", "stop_reason", "tolerant", "usage_of"]
+__all__ = [
+    "Delta", "Event", "Start", "decode", "decode_all", "exception_status", "loads", "stop_reason", "tolerant", "usage_of",
+]  # fmt: skip
 
 
 class ToolDelta(msgspec.Struct, gc=False):
@@ -123,6 +125,19 @@ _STOPS: dict[str, StopReason] = {
 def stop_reason(reason: str) -> StopReason:
     """What a stop reason means, calls left aside. One we do not know ends an answer like any other."""
     return _STOPS.get(reason, "stop")
+
+
+_EXCEPTIONS = {
+    "validationexception": 400, "accessdeniedexception": 403, "resourcenotfoundexception": 404,
+    "modeltimeoutexception": 408, "modelerrorexception": 424, "modelstreamerrorexception": 424,
+    "throttlingexception": 429, "modelnotreadyexception": 429, "servicequotaexceededexception": 400,
+    "internalserverexception": 500, "serviceunavailableexception": 503,
+}  # fmt: skip
+
+
+def exception_status(name: str) -> int:
+    """The HTTP status that an exception has where it comes before a stream. Source: Amazon's page on Converse."""
+    return _EXCEPTIONS.get(name.lower(), 500)
 
 
 def usage_of(counts: Counts) -> Usage:

@@ -93,7 +93,7 @@ def resolve(
         signer = signer_of(environ)
         key = signer.secret if signer is not None else None
     dialect = _dialect(vendor, row, signer)
-    named = row.keys[0] if vendor == "openai-chat" else key_names[0]
+    named = row.keys[0] if vendor in ("openai-chat", "bedrock") else key_names[0]
     return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named, http=http), model_id
 
 

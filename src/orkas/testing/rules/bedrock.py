@@ -47,8 +47,8 @@ def _all(body: dict[str, Any], model: str, signatures: Mapping[str, str] | None)
     for i, message in enumerate(messages):
         yield from _message(message, i)
     yield from _system(body)
-    yield from _order(messages)
     yield from _pairs(messages)
+    yield from _order(messages)
     if any(maker in model for maker in ("mistral.", "meta.", "ai21.")):
         yield from _unmixed(messages)
     yield from _tools(body, messages)
