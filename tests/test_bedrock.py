@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -348,6 +349,41 @@ def test_no_damaged_byte_is_believed(data: st.DataObject) -> None:
         assert at >= len(body) - len(event("metadata", usage={"inputTokens": 3, "outputTokens": 2}))
     else:
         assert result.class_ in ("connection", "server", "invalid_request")
+
+
+def invoked(**said: Any) -> bytes:
+    raw = base64.b64encode(json.dumps(said).encode()).decode()
+    return event("chunk", bytes=raw, p="abc")
+
+
+def test_claudes_own_form_inside() -> None:
+    block, delta_ = "content_block_start", "content_block_delta"
+    body = (
+        invoked(type="message_start", message={"usage": {"input_tokens": 3, "cache_read_input_tokens": 4}})
+        + invoked(type=block, index=0, content_block={"type": "thinking", "thinking": "", "signature": ""})
+        + invoked(type=delta_, index=0, delta={"type": "thinking_delta", "thinking": "hm"})
+        + invoked(type=delta_, index=0, delta={"type": "signature_delta", "signature": "c2ln"})
+        + invoked(type=block, index=1, content_block={"type": "redacted_thinking", "data": "cmVk"})
+        + invoked(type=block, index=2, content_block={"type": "text", "text": ""}) + event("chunk", bytes="no!")
+        + invoked(type=delta_, index=2, delta={"type": "text_delta", "text": "ok"}) + invoked(type="ping")
+        + invoked(type=block, index=3, content_block={"type": "tool_use", "id": "c1", "name": "f", "input": {}})
+        + invoked(type=delta_, index=3, delta={"type": "input_json_delta", "partial_json": '{"a":1}'})
+        + invoked(type="message_delta", delta={"stop_reason": "tool_use"}, usage={"output_tokens": 5})
+    )  # fmt: skip
+    assert failure(body).class_ == "connection"
+    message = reply(body + invoked(type="message_stop"))
+    assert message.content[:3] == [Thinking(text="hm", signature="c2ln"), Thinking(redacted="cmVk"), Text(text="ok")]
+    assert calls_of(message)[0].arguments == {"a": 1} and message.stop_reason == "tool_use"
+    assert message.usage is not None
+    assert (message.usage.input, message.usage.cache_read, message.usage.output) == (3, 4, 5)
+    fault = {"type": "overloaded_error", "message": "Overloaded"}
+    assert failure(body + invoked(type="error", error=fault)).class_ == "overloaded"
+    whole = {"type": "message", "stop_reason": "tool_use", "usage": {"input_tokens": 3}, "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "redacted_thinking", "data": "cmVk"},
+        {"type": "text", "text": "ok"}, {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+    ]}  # fmt: skip
+    other = reply(json.dumps(whole).encode())
+    assert other.content[:3] == message.content[:3] and calls_of(other)[0].arguments == {"a": 1}
 
 
 def test_headers_of_every_type() -> None:

@@ -50,7 +50,7 @@ FULL = bool(os.environ.get("ORKAS_FULL"))
 
 CASES = sorted(
     p.parent
-    for kind in ("anthropic/messages", "vertex/anthropic_messages", "*/chat_completions", "*/*generate_content", "ollama/api_chat", "bedrock/converse*", "cohere/chat_v2")
+    for kind in ("anthropic/messages", "vertex/anthropic_messages", "*/chat_completions", "*/*generate_content", "ollama/api_chat", "bedrock/*", "cohere/chat_v2")
     for p in WIRE.glob(f"{kind}/*/expected.json")
 )
 if not CASES:
@@ -75,7 +75,9 @@ class Recording:
         api = self.case.parts[-2]
         if api.endswith("generate_content"):
             return Google(self.vendor)
-        if own := {"api_chat": Ollama, "converse": Bedrock, "converse_stream": Bedrock, "chat_v2": Cohere}.get(api):
+        if self.vendor == "bedrock":
+            return Bedrock()
+        if own := {"api_chat": Ollama, "chat_v2": Cohere}.get(api):
             return own(self.vendor)
         return Anthropic(self.vendor) if api.endswith("messages") else OpenAIChat(self.vendor)
 

@@ -23,6 +23,7 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.aws import Signer
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
+from orkas.providers.bedrock_invoke import Invoked, converse_body
 from orkas.providers.bedrock_request import API, ConverseRequests
 from orkas.providers.bedrock_wire import (
     Delta,
@@ -95,6 +96,7 @@ class ConverseReader:
         self._body: Body | None = None
         self._blocks: dict[int, _Open] = {}
         self._order: list[_Open] = []
+        self._invoked: Invoked | None = None
         self._stop: str | None = None
         self._usage: Any = None
         self._unsure = False  # what is being read is not UTF-8: no call in it may run
@@ -125,7 +127,7 @@ class ConverseReader:
 
     def _read(self, frames: list[Frame], parts: list[Part]) -> None:
         events: list[Event] = []
-        if len(frames) > 1 and all(frame.kind == "event" for frame in frames):
+        if len(frames) > 1 and all(frame.kind == "event" and frame.name != "chunk" for frame in frames):
             try:
                 events = decode_all(b"[" + b",".join([frame.payload for frame in frames]) + b"]")
             except (msgspec.DecodeError, UnicodeDecodeError):
@@ -136,10 +138,20 @@ class ConverseReader:
                 return
             if frame.kind != "event":
                 self._exception(frame)
+            elif frame.name == "chunk":
+                self._chunk(frame.payload, parts)
             elif not careful:
                 self._take(events[i], parts)
             else:
                 self._careful(frame.payload, parts)
+
+    def _chunk(self, payload: bytes, parts: list[Part]) -> None:
+        """An event in Claude's own form."""
+        invoked = self._invoked = self._invoked or Invoked()
+        if (event := invoked.event(payload)) is not None:
+            self._take(event, parts)
+        if invoked.error is not None:
+            self._fail(invoked.error)
 
     def _careful(self, payload: bytes, parts: list[Part]) -> None:
         """One event by itself; odd types, lone surrogates, garbage."""
@@ -223,6 +235,8 @@ class ConverseReader:
             self._fail_with(error)
             return
         value = loads(body)
+        if isinstance(value, dict) and value.get("type") == "message":
+            value = converse_body(value)
         event = tolerant(value)
         try:
             content = value["output"]["message"]["content"]

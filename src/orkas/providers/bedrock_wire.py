@@ -10,7 +10,8 @@ import msgspec
 from orkas.infra.messages import StopReason, Usage
 
 __all__ = [
-    "Delta", "Event", "Start", "decode", "decode_all", "exception_status", "loads", "stop_reason", "tolerant", "usage_of",
+    "Delta", "Event", "Start", "decode", "decode_all", "exception_status", "loads", "stop_reason", "tolerant",
+    "usage_of",
 ]  # fmt: skip
 
 

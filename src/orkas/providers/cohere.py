@@ -54,6 +54,9 @@ class Cohere:
     def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         return self._requests.build(params, base_url=base_url, api_key=api_key)
 
+    def probe(self, *, base_url: str, api_key: str | None) -> Request:
+        return self._requests.probe(base_url=base_url, api_key=api_key)
+
     def reader(self, *, model: str) -> Reader:
         return ChatReader(model)
 

@@ -61,10 +61,18 @@ class CohereRequests:
             encode(_options(params))[:-1], b',"tools":' if tools else b"", tools, b',"messages":[', system,
             b"," if system and messages else b"", *messages, b"]}",
         ))  # fmt: skip
-        headers = {"content-type": "application/json", "accept": "text/event-stream"}
-        if api_key:
-            headers["authorization"] = f"Bearer {api_key}"
+        headers = {"content-type": "application/json", "accept": "text/event-stream", **_key(api_key)}
         return Request(endpoint(base_url, "/chat"), headers, body)
+
+    def probe(self, *, base_url: str, api_key: str | None) -> Request:
+        """The list of models, which only the first version of the interface has."""
+        base, mark, query = base_url.partition("?")
+        url = base.rstrip("/").removesuffix("/chat").removesuffix("/v2") + "/v1/models" + mark + query
+        return Request(url, _key(api_key), b"")
+
+
+def _key(api_key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {api_key}"} if api_key else {}
 
 
 def _options(params: CompletionParams) -> dict[str, Any]:
