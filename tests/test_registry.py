@@ -182,11 +182,17 @@ def test_a_given_key_comes_before_the_environment() -> None:
     assert request("openai/m", {"OPENAI_API_KEY": "env"}, api_key="given").headers["authorization"] == "Bearer given"
 
 
+APIS = (
+    "openai_chat", "anthropic_messages", "google_generate_content", "ollama_chat", "bedrock_converse", "cohere_chat",
+    "demo",
+)  # fmt: skip
+
+
 def test_every_row_resolves() -> None:
     for vendor in vendor_names():
         provider, name = resolve(f"{vendor}/some/model", base_url="http://h/v1", api_key="k", environ={})
         assert (provider.id, name) == (vendor, "some/model")
-        assert provider.api in ("openai_chat", "anthropic_messages", "google_generate_content", "demo")
+        assert provider.api in APIS
 
 
 def test_rows_claim_no_prefix_twice() -> None:

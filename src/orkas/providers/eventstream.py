@@ -53,20 +53,21 @@ class Frames:
             return []
         data = b"".join(self._tail) if len(self._tail) > 1 else data
         frames: list[Frame] = []
-        at, end = 0, len(data)
+        at, end, view, known = 0, len(data), memoryview(data), self._known
         while end - at >= 12:
             total, size, told = _PRELUDE.unpack_from(data, at)
-            if not _OVERHEAD + size <= total <= _LONGEST or crc32(data[at : at + 8]) != told:
+            if not _OVERHEAD + size <= total <= _LONGEST or crc32(view[at : at + 8]) != told:
                 self.damaged = True
                 return frames
             if end - at < total:
                 break
             last = at + total - 4
-            if crc32(memoryview(data)[at:last]) != int.from_bytes(data[last : last + 4]):
+            if crc32(view[at:last]) != int.from_bytes(view[last : at + total]):
                 self.damaged = True
                 return frames
             start = at + 12 + size
-            if (head := self._headers(data[at + 12 : start])) is not None:
+            raw = data[at + 12 : start]
+            if (head := known[raw] if raw in known else self._headers(raw)) is not None:
                 frames.append(Frame(head[0], head[1], data[start:last], head[2]))
             at = last + 4
         self._keep(data[at:] if at else data)
@@ -78,14 +79,11 @@ class Frames:
         self._need = int.from_bytes(rest[:4]) if len(rest) >= 12 else 12
 
     def _headers(self, raw: bytes) -> tuple[str, str, str] | None:
-        """Kind, name and words; None for a message of a kind to come."""
-        try:
-            return self._known[raw]
-        except KeyError:
-            found = _read(raw)
-            if len(self._known) < _KNOWN:
-                self._known[raw] = found
-            return found
+        """Kind, name and words of headers not seen before; None for a message of a kind to come."""
+        found = _read(raw)
+        if len(self._known) < _KNOWN:
+            self._known[raw] = found
+        return found
 
 
 def _read(raw: bytes) -> tuple[str, str, str] | None:

@@ -150,12 +150,16 @@ class ChatWriter(Writer):
 
     def _tool(self, message: ToolMessage) -> bytes:
         name, id = self._answered(message.tool_call_id)
+        named = {"tool_name": name, "tool_call_id": id} if id else {"tool_name": name}
+        ending = b"," + encode(named)[1:]
+        if (found := self.kept(message)) and found.endswith(ending):  # of the same call, not of one with its id
+            return found
         text = text_of(message)
         for block in message.content:
             if type(block) is Image:
                 text += image_note(block, "a result holds text only")
-        record = {"role": "tool", "content": text if text.strip() else NO_OUTPUT, "tool_name": name}
-        return encode({**record, "tool_call_id": id} if id else record)
+        record = encode({"role": "tool", "content": text if text.strip() else NO_OUTPUT})
+        return self.keep(message, record[:-1] + ending)
 
     def _answered(self, id: str) -> tuple[str, str]:
         """Name and wire id of the earliest call with this id that has no result yet."""
