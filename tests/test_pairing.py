@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orkas.harness.pairing import cut_points, fresh_id, interrupted, is_clean_cut, is_paired, repair
+from orkas.harness.pairing import (
+    Check,
+    cut_points,
+    fresh_id,
+    interrupted,
+    is_clean_cut,
+    is_paired,
+    open_calls,
+    repair,
+)
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
@@ -145,6 +154,7 @@ def test_a_synthetic_result_says_interrupted_and_is_the_same_every_time():
     assert "interrupted" in text_of(one.messages[-1])
     assert one.messages[-1] == two.messages[-1] == interrupted(call("c1"))
     assert one.messages[-1].is_error
+    assert one.changed
     assert (one.synthesized, one.dropped, one.reordered, one.renamed) == (1, 0, 0, 0)
 
 
@@ -216,6 +226,14 @@ def test_a_number_that_somebody_holds_is_passed_over():
     assert made == ["a", "a_3", "a_2", "a_4", "a_2_2", "a_5", "call_7", "call_7_2", "call_9"]
 
 
+def test_a_number_of_the_place_that_somebody_holds_is_passed_over():
+    assert fresh_id("", {"call_2"}, 3, {}) == "call_3"
+    assert fresh_id("", {"call_3"}, 3, {}) == "call_3_2"
+    assert fresh_id("call_3", {"call_3", "call_3_2"}, 1, {}) == "call_3_3"
+    repaired = repair([says("", call("call_2")), tool_result("call_2", "r"), says("", call("")), tool_result("", "s")])
+    assert [c.id for m in repaired.messages for c in calls_of(m)] == ["call_2", "call_2_2"]
+
+
 def test_a_repaired_prefix_does_not_depend_on_what_comes_later():
     history = [
         user_message("a"), says("", call(""), call("k")), tool_result("k", "r"), user_message("b"), says("", call("k")),
@@ -238,6 +256,151 @@ def test_pictures_of_repeated_ids_follow_their_own_call():
     assert [m.content[0].data for m in after[3:5]] == ["BB==", "CC=="]
 
 
+def test_pictures_stand_behind_all_results_in_the_order_of_the_calls():
+    reply, one, two = says("", call("a"), call("b")), tool_result("a", "1"), tool_result("b", "2")
+    a, a2, b = picture("a"), picture("a", "BB=="), picture("b")
+    right = [reply, one, two, a, a2, b]
+    assert is_paired(right)
+    assert is_paired([*right, user_message("x"), picture("elsewhere")])
+    for wrong in ([reply, one, two, b, a, a2], [reply, one, a, a2, two, b], [reply, a, one, a2, b, two]):
+        assert not is_paired(wrong)
+        assert repair(wrong).messages == right
+
+
+def test_a_picture_behind_other_words_moves_to_its_group():
+    history = [says("", call("a")), tool_result("a", "1"), user_message("x"), picture("a"), user_message("y")]
+    assert not is_paired(history)
+    assert [text_of(m) for m in repair(history).messages] == ["", "1", "", "x", "y"]
+    assert repair(history).reordered == 1
+    late = [says("", call("a")), tool_result("a", "1"), says("so"), picture("a"), user_message("y")]
+    assert is_paired(late), "the assistant has spoken: it is the picture of nobody any more"
+    assert not repair(late).changed
+
+
+def test_pictures_may_name_a_call_by_its_new_id():
+    history = [
+        says("", call("k")), tool_result("k", "1"), says("", call("k"), call("b")), tool_result("k", "2"),
+        tool_result("b", "3"), picture("b"), picture("k_2"),
+    ]  # fmt: skip
+    after = repair(history).messages
+    assert [m.tool_call_id for m in after[3:]] == ["k_2", "b", "k_2", "b"]
+
+
+def test_a_picture_does_not_end_a_turn():
+    history = [says("", call("k")), picture("k"), says("", call("k")), tool_result("k", "one"), tool_result("k", "two")]
+    assert [text_of(m) for m in repair(history).messages if isinstance(m, ToolMessage)] == ["one", "two"]
+
+
+def test_words_that_name_a_call_are_not_moved_to_it():
+    words = UserMessage([Text(text="so?")], tool_call_id="a")
+    history = [says("", call("a")), user_message("x"), words, picture("a"), tool_result("a", "1")]
+    assert [text_of(m) for m in repair(history).messages] == ["", "1", "", "x", "so?"]
+
+
+def test_in_a_history_that_is_not_paired_a_cut_is_clean_only_outside_of_rounds():
+    assert cut_points([says("", call("a"), call("b")), tool_result("a", "1"), user_message("x")]) == [0]
+    assert cut_points([says("", call("a"), call("b")), tool_result("a", "1")]) == [0]
+    assert not is_clean_cut([says("", call("a")), tool_result("a", "1"), tool_result("a", "2")], 2)
+
+
+def test_results_in_another_order_are_not_paired():
+    right = [says("", call("a"), call("b")), tool_result("a", "1"), tool_result("b", "2")]
+    wrong = [right[0], right[2], right[1]]
+    assert is_paired(right)
+    assert not is_paired(wrong)
+    assert all(x is y for x, y in zip(repair(wrong).messages, right, strict=True)), "moved, not copied"
+
+
+def test_pictures_after_other_words_of_the_assistant_are_words_themselves():
+    round = [says("", call("a"), call("b")), tool_result("a", "1"), tool_result("b", "2"), says("so")]
+    assert is_paired([*round, picture("b"), picture("a")])
+
+
+def test_an_id_answered_in_an_earlier_round_of_the_turn_is_free_for_the_next():
+    history = [says("", call("k")), tool_result("k", "one"), says("", call("k")), tool_result("k", "two")]
+    done = repair(history)
+    assert [text_of(m) for m in done.messages if isinstance(m, ToolMessage)] == ["one", "two"]
+    assert (done.renamed, done.synthesized) == (1, 0)
+    again = [*history[:2], tool_result("k", "one again"), *history[2:]]
+    assert [text_of(m) for m in repair(again).messages if isinstance(m, ToolMessage)] == ["one", "two"]
+
+
+def test_a_history_that_grows_is_checked_as_if_it_were_new():
+    check = Check()
+    history: list[Message] = [user_message("a"), says("", call("a")), tool_result("a", "1"), picture("a")]
+    assert check.holds(history)
+    assert check.holds([*history, user_message("b"), says("", call("b")), tool_result("b", "2")])
+    assert not check.holds([*history, says("", call("a")), tool_result("a", "2")]), "an id twice"
+    assert check.holds(history), "what failed leaves nothing behind"
+    assert not check.holds([*history, user_message("b"), picture("a")])
+    assert check.holds(history[:1]), "a shorter one begins anew"
+    assert not check.holds([*history[:1], tool_result("a", "1")])
+    assert not check.holds(history[:2])
+    assert check.holds([])
+
+
+class Unread(list):
+    """A history that may be cut but not walked from its beginning."""
+
+    def __iter__(self):
+        raise AssertionError("walked again")
+
+
+def test_what_held_before_is_not_walked_again():
+    check = Check()
+    history: list[Message] = [user_message("a"), says("", call("a")), tool_result("a", "1")]
+    assert check.holds(history)
+    assert check.holds(Unread([*history, user_message("b")]))
+
+
+def test_words_that_name_a_call_are_no_picture_of_it():
+    words = UserMessage([Text(text="so?")], tool_call_id="a")
+    history = [says("", call("a")), tool_result("a", "1"), user_message("x"), words]
+    assert is_paired(history)
+    assert repair(history).messages == history
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_real_result_beats_a_synthetic_one(place: int):
+    results = [tool_result("a", "made up", synthetic=True)]
+    results.insert(place - 1, tool_result("a", "real"))
+    done = repair([says("", call("a")), *results])
+    assert [text_of(m) for m in done.messages] == ["", "real"]
+    assert (done.dropped, done.synthesized) == (1, 0)
+
+
+def test_a_real_result_fills_the_place_of_a_synthetic_one_of_the_same_id():
+    made, real = tool_result("a", "made up", synthetic=True), tool_result("a", "real")
+    later = [says("", call("a"), call("a")), made, made, real]
+    assert [text_of(m) for m in repair(later).messages[1:]] == ["real", "made up"]
+    full = [says("", call("a"), call("a")), made, real, tool_result("a", "other")]
+    assert [text_of(m) for m in repair(full).messages[1:]] == ["real", "other"]
+    early = [user_message("go"), real, says("", call("a")), made]
+    assert [text_of(m) for m in repair(early).messages] == ["go", "", "real"]
+
+
+def test_a_history_that_was_replaced_is_walked_whole():
+    check = Check()
+    assert check.holds([user_message("a"), user_message("b")])
+    assert not check.holds([tool_result("x", "1"), user_message("c"), user_message("d")])
+
+
+def test_open_calls_are_those_of_the_newest_round_without_result():
+    asked = [user_message("go"), says("", call("a"), call("b"), call("c"))]
+    assert [c.id for c in open_calls(asked)] == ["a", "b", "c"]
+    assert [c.id for c in open_calls([*asked, tool_result("b", "2"), picture("b")])] == ["a", "c"]
+    assert open_calls([*asked, user_message("so?")]) == []
+    assert open_calls([]) == []
+
+
+def test_a_clean_cut_is_told_without_the_rest():
+    history = [user_message("a"), says("", call("a"), call("b")), tool_result("a", "1"), tool_result("b", "2"), picture("b"), user_message("c")]
+    assert [i for i in range(-2, 9) if is_clean_cut(history, i) is True] == [0, 1, 5, 6]
+    assert [i for i in range(-2, 9) if is_clean_cut(history, i) is False] == [-2, -1, 2, 3, 4, 7, 8]
+    assert not is_clean_cut(history[:3], 3), "a result is missing"
+    assert is_clean_cut([user_message("a"), user_message("b")], 1)
+
+
 def test_counts_name_the_smallest_number_of_moves():
     results = [tool_result(i, i) for i in ("c3", "c1", "c2")]
     done = repair([says("", call("c1"), call("c2"), call("c3")), *results, tool_result("zz", "?")])
@@ -249,6 +412,12 @@ def test_a_result_directly_before_its_call_moves_behind_it():
     done = repair(history)
     assert [text_of(m) for m in done.messages] == ["go", "", "milk", "done"]
     assert (done.reordered, done.synthesized, done.dropped) == (1, 0, 0)
+
+
+def test_a_result_before_its_call_does_not_beat_the_one_behind_it():
+    done = repair([tool_result("c", "early"), says("", call("c")), tool_result("c", "real")])
+    assert [text_of(m) for m in done.messages] == ["", "real"]
+    assert done.dropped == 1
 
 
 def test_a_stale_result_before_an_earlier_turn_is_not_taken_for_an_answer():
@@ -270,6 +439,9 @@ def test_no_cut_inside_a_group_or_before_its_pictures():
 
 
 # --- properties ---------------------------------------------------------------------------------------------------
+
+EXAMPLES = int(os.environ.get("ORKAS_EXAMPLES", "400"))
+"""Histories a property is tried on; a mutation test takes fewer."""
 
 IDS = st.sampled_from(["", "a", "b", "c", "a_2", "call_1"])
 
@@ -302,7 +474,7 @@ def damaged_histories(draw: st.DrawFn) -> list[Message]:
     return history
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(damaged_histories())
 def test_any_history_is_repaired(history: list[Message]):
     copy = list(history)
@@ -315,7 +487,7 @@ def test_any_history_is_repaired(history: list[Message]):
     assert sum(isinstance(m, ToolMessage) for m in done.messages) == real - done.dropped + done.synthesized
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(damaged_histories())
 def test_paired_means_that_repair_has_nothing_to_do(history: list[Message]):
     done = repair(history)
@@ -323,7 +495,7 @@ def test_paired_means_that_repair_has_nothing_to_do(history: list[Message]):
     assert is_paired(history) == same == (not done.changed)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(damaged_histories())
 def test_every_cut_point_gives_two_paired_halves(history: list[Message]):
     paired = repair(history).messages
@@ -337,7 +509,7 @@ def test_every_cut_point_gives_two_paired_halves(history: list[Message]):
         assert inside, "a clean place was refused"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(damaged_histories())
 def test_a_real_result_behind_its_only_call_is_never_lost(history: list[Message]):
     made = Counter(c.id for m in history for c in calls_of(m))

@@ -49,9 +49,10 @@ NEAR = Limits(6, 12)
 SAME_ERROR = Limits(4, 8)
 """Rounds in which other calls failed with the very same words."""
 BARREN = Limits(8, 20)
-"""Rounds of other calls from which nothing was learnt: nothing found, or a long result that was there before."""
-WAITING = Limits(40, 120)
-"""In the place of all these where something is waited for or paged through, yet no time passes."""
+"""Rounds of other calls from which nothing was learnt: they found nothing, or failed as others had."""
+WAITING = Limits(40, 400)
+"""In the place of all these where something is waited for or paged through, yet no time passes; and where other calls
+succeed with a long result that was there before."""
 
 WAITED_S = 10.0
 """Seconds that a round's tools took from which on real time has passed."""
@@ -189,7 +190,7 @@ class Governor:
         if look.is_error:
             return "error"
         paged = last is not None and same_page(last.arguments or {}, look.call.arguments or {})
-        return "page" if paged else "barren"
+        return "page" if paged or not is_empty(look.text) else "barren"
 
     def _unheard(self, result: int) -> bool:
         """Nobody has said this before; it is known from now on."""

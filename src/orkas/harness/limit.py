@@ -64,8 +64,9 @@ def cut_call(times: int) -> str:
 def continuation(params: CompletionParams, first: AssistantMessage) -> CompletionParams:
     """The request for the rest of ``first``. Its words of ours stand behind everything and are never stored; the tools
     stay in it, forbidden, so that the cached prefix holds."""
-    tail = [first, user_message(_GO_ON)] if text_of(first) else [user_message(_ANSWER_NOW)]
-    thinking = "low" if not text_of(first) and params.thinking in ("medium", "high") else params.thinking
+    said = bool(text_of(first).strip())
+    tail = [first, user_message(_GO_ON)] if said else [user_message(_ANSWER_NOW)]
+    thinking = "low" if not said and params.thinking in ("medium", "high") else params.thinking
     return replace(params, messages=[*params.messages, *tail], tool_choice="none", thinking=thinking)
 
 

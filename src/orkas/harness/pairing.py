@@ -7,19 +7,18 @@ All of them are deterministic and leave the messages they are given untouched.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from orkas.infra.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage, calls_of
+from orkas.harness.outcome import begun, fate, interrupted, named
+from orkas.infra.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, calls_of
 
 __all__ = [
-    "INTERRUPTED", "Check", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired",
-    "is_tool_image", "open_calls", "repair", "speaks", "turn_start",
+    "Check", "Repaired", "cut_points", "fresh_id", "interrupted", "is_clean_cut", "is_paired", "is_tool_image",
+    "open_calls", "repair", "speaks", "turn_start",
 ]  # fmt: skip
-
-INTERRUPTED = "interrupted: this call did not finish and its result is lost; it may or may not have had an effect"
 
 
 class Repaired(msgspec.Struct, eq=False):
@@ -187,11 +186,6 @@ def open_calls(messages: Sequence[Message]) -> list[ToolCall]:
     return []
 
 
-def interrupted(call: ToolCall, text: str = INTERRUPTED) -> ToolMessage:
-    """The result of a call that has none. The same call gives the same message, so a cached prefix stays."""
-    return ToolMessage(call.id, [Text(text=text)], is_error=True, synthetic=True, id=f"{call.id}-interrupted")
-
-
 def fresh_id(given: str, taken: set[str], place: int, numbers: dict[str, int]) -> str:
     """An id for a call whose own is empty or taken: ``given_2``, ``given_3``, …, or ``call_<place>`` and so on.
 
@@ -208,19 +202,22 @@ def fresh_id(given: str, taken: set[str], place: int, numbers: dict[str, int]) -
     return f"{base}_{n}"
 
 
-def repair(messages: Sequence[Message]) -> Repaired:
+def repair(messages: Sequence[Message], lossy: Collection[Message] = ()) -> Repaired:
     """The history with every call answered at once, in declared order; idempotent, and never loses spoken words.
 
     Results are matched by id with the nearest call before them, by position where an id is repeated. A real result
     beats a synthetic one. Pictures of tools stand behind all results of their group, in the order of the results;
     what the user said in between comes after them. A repeated or empty id is replaced in call and result; the first
     holder keeps it, so everything before the damage keeps its bytes.
+
+    A call without a result gets one that says what the marks of its round prove (see ``outcome``). ``lossy``: messages
+    behind which something could not be read; in a round with one of them, a missing mark proves nothing.
     """
     if is_paired(messages):
         return Repaired(list(messages))
     groups, renamed = _groups(messages)
     _match(messages, groups)
-    return _Composer(messages, groups, renamed).compose()
+    return _Composer(messages, groups, renamed, {id(m) for m in lossy}).compose()
 
 
 class _Slot(msgspec.Struct, eq=False):
@@ -308,9 +305,12 @@ def _match(messages: Sequence[Message], groups: dict[int, list[_Slot]]) -> None:
 class _Composer:
     """Writes the repaired history in order and keeps the counts."""
 
-    def __init__(self, messages: Sequence[Message], groups: dict[int, list[_Slot]], renamed: int) -> None:
+    def __init__(
+        self, messages: Sequence[Message], groups: dict[int, list[_Slot]], renamed: int, lossy: set[int]
+    ) -> None:
         self._messages = messages
         self._groups = groups
+        self._lossy = lossy
         self._out: list[Message] = []
         self._order: list[int] = []
         self._report = Repaired(self._out, renamed=renamed)
@@ -337,24 +337,69 @@ class _Composer:
     def _group(self, i: int, slots: list[_Slot]) -> list[int]:
         """One assistant message, its results, its pictures. Returns where the pictures stood."""
         self._keep(i, _with_calls(self._messages[i], slots))
-        for slot in slots:
+        fates = self._fates(i, slots)
+        for place, slot in enumerate(slots):
             if slot.result is None:
-                self._out.append(interrupted(slot.call))
+                self._out.append(interrupted(slot.call, fates[place]))
                 self._report.synthesized += 1
             else:
-                self._keep(slot.result, _answering(self._messages[slot.result], slot.call.id))
+                self._keep(slot.result, _result_of(self._messages[slot.result], slots, place))
         pictures = sorted(_pictures(self._messages, i, slots), key=lambda found: found[0])
         for rank, j in pictures:
             self._keep(j, _answering(self._messages[j], slots[rank].call.id))
         return [j for _, j in pictures]
 
+    def _fates(self, i: int, slots: list[_Slot]) -> list[str]:
+        """What can be said of each call of a group; empty when all have results."""
+        if all(slot.result is not None for slot in slots):
+            return []
+        marks = [(-1, _starts(self._messages[i]))]
+        marks += [(p, _starts(self._messages[s.result])) for p, s in enumerate(slots) if s.result is not None]
+        known = begun([slot.given for slot in slots], marks)
+        lossy = bool(self._lossy) and self._has_lost(i)
+        return [fate(place, known, lossy=lossy) for place in range(len(slots))]
+
+    def _has_lost(self, i: int) -> bool:
+        """Whether something that stood in this round could not be read."""
+        while id(self._messages[i]) not in self._lossy:
+            i += 1
+            if i == len(self._messages) or not _in_round(self._messages[i]):
+                return False
+        return True
+
+
+def _in_round(message: Message) -> bool:
+    return type(message) is ToolMessage or is_tool_image(message)
+
+
+def _starts(message: Message) -> str | None:
+    return None if isinstance(message, UserMessage) else message.starts
+
 
 def _with_calls(message: Message, slots: list[_Slot]) -> Message:
     """The message with the ids of its slots; the same object when they are its own."""
-    if all(slot.call.id == slot.given for slot in slots):
+    if not _renamed(slots):
         return message
     calls = iter(slots)
-    return replace(message, content=[next(calls).call if type(b) is ToolCall else b for b in message.content])
+    content = [next(calls).call if type(b) is ToolCall else b for b in message.content]
+    return replace(message, content=content, starts=_own(_starts(message), slots, -1))
+
+
+def _result_of(message: Message, slots: list[_Slot], place: int) -> Message:
+    """The result of the call at ``place`` under its id; the same object when nothing was renamed."""
+    if not _renamed(slots):
+        return _answering(message, slots[place].call.id)
+    return replace(message, tool_call_id=slots[place].call.id, starts=_own(_starts(message), slots, place))
+
+
+def _renamed(slots: list[_Slot]) -> bool:
+    return any(slot.call.id != slot.given for slot in slots)
+
+
+def _own(starts: str | None, slots: list[_Slot], after: int) -> str | None:
+    """The mark with the new id of the call that it names."""
+    place = None if starts is None else named(starts, [slot.given for slot in slots], after)
+    return starts if place is None else slots[place].call.id
 
 
 def _answering(message: Message, call_id: str) -> Message:

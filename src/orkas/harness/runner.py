@@ -10,7 +10,7 @@ One async generator; ``run`` and ``run_sync`` drain it, there is no second path.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from orkas.harness.exchange import Exchange
 from orkas.harness.execute import execute
 from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import STILL_CUT, cut_call, is_cut
+from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
 from orkas.harness.sessions.session import Session
 from orkas.harness.status import StatusAnswer
 from orkas.harness.tool import ToolResult
@@ -53,15 +54,12 @@ from orkas.infra.messages import (
     new_id,
     now,
     text_of,
-    tool_result,
 )  # fmt: skip
+from orkas.providers.base import CompletionParams
 
 __all__ = ["Runner"]
 
 _log = logging.getLogger("orkas.runner")
-
-STOPPED = "Interrupted: the user stopped the run while this tool was running. Check what it did before repeating."
-NOT_STARTED = "Interrupted: the run was stopped before this tool was started. It did nothing."
 
 
 class Runner:
@@ -76,6 +74,7 @@ class Runner:
         self._cut = False  # the output limit ended the last reply in its calls
         self._cuts = 0  # how often in this turn
         self._running: str | None = None  # id of the call that runs now
+        self._marked: str | None = None  # what the newest record says of the call that begins next
 
     async def run(self, message: UserMessage) -> AsyncGenerator[Event, None]:
         """Tell the turn, event by event, to its ``Done``."""
@@ -111,44 +110,35 @@ class Runner:
 
     async def _loop(self, message: UserMessage) -> AsyncGenerator[Event, None]:
         """Round after round until the model has answered and nobody has anything to add."""
-        async with aclosing(self._take(self.turn.setup.inbox.waiting())) as events:
+        turn, inbox = self.turn, self.turn.setup.inbox
+        async with aclosing(self._take(inbox.waiting())) as events:
             async for event in events:  # what was sent to a turn that ended too soon goes first
                 yield event
         await self._session.commit(message)
-        going_on = True
-        while going_on:
-            async with aclosing(self._round()) as events:
+        while True:
+            turn.rounds += 1
+            async with aclosing(self._ask()) as events:
                 async for event in events:
                     yield event
-            going_on = self.turn.stop_reason in ("tool_use", "pause")
-            taken = self.turn.setup.inbox.steered() or ([] if going_on else self.turn.setup.inbox.queued())
-            if self.turn.stop_reason in ("loop", "max_rounds", "max_cost"):
+            before = len(self._session.messages)
+            if calls := calls_of(self._session.messages[-1]):
+                async with aclosing(self._act(calls)) as events:
+                    async for event in events:
+                        yield event
+                turn.stop_reason = "tool_use"
+            if ending := self._ending(calls, self._session.messages[before:]):
+                async with aclosing(ending) as events:
+                    async for event in events:
+                        yield event
                 return
-            async with aclosing(self._take(taken)) as events:
-                async for event in events:
-                    yield event
-            going_on = going_on or bool(taken)
-
-    async def _round(self) -> AsyncGenerator[Event, None]:
-        """One reply of the model and the calls in it."""
-        self.turn.rounds += 1
-        async with aclosing(self._ask()) as events:
-            async for event in events:
-                yield event
-        reply = self._session.messages[-1]
-        calls = calls_of(reply)
-        self._cut = bool(calls) and self.turn.stop_reason == "length"
-        self._cuts += self._cut
-        before = len(self._session.messages)
-        async with aclosing(self._act(calls)) as events:
-            async for event in events:
-                yield event
-        if not calls:
-            return
-        self.turn.stop_reason = "tool_use"
-        async with aclosing(self._govern(calls, self._session.messages[before:])) as events:
-            async for event in events:
-                yield event
+            going_on = turn.stop_reason in ("tool_use", "pause")
+            taken = inbox.steered() or ([] if going_on else inbox.queued())
+            if taken:
+                async with aclosing(self._take(taken)) as events:
+                    async for event in events:
+                        yield event
+            elif not going_on:
+                return
 
     async def _take(self, messages: list[UserMessage]) -> AsyncGenerator[Event, None]:
         """Put what the user sent into the conversation, exactly once, then tell."""
@@ -163,46 +153,44 @@ class Runner:
 
     async def _ask(self) -> AsyncGenerator[Event, None]:
         """One reply, with room made for it where needed. It is in the session, durable, when this ends."""
-        compactor = self.turn.setup.compactor
-        if compactor.due(self.turn):
-            async with aclosing(compactor.run(self.turn)) as events:
-                async for event in events:
-                    yield event
-        try:
-            async with aclosing(self._exchange()) as events:
-                async for event in events:
-                    yield event
-        except ProviderError as error:
-            if error.class_ != "context_overflow":
-                raise
-            self.turn.setup.meter.refused(self.turn.setup.full_model, error)
-            async with aclosing(compactor.run(self.turn, overflowed=True)) as events:
-                async for event in events:
-                    yield event
-            async with aclosing(self._exchange()) as events:
-                async for event in events:
-                    yield event
+        turn, compactor = self.turn, self.turn.setup.compactor
+        due, overflowed = compactor.due(turn), False
+        while True:
+            if due or overflowed:
+                async with aclosing(compactor.run(turn, overflowed=overflowed)) as events:
+                    async for event in events:
+                        yield event
+            params = turn.params(self._nudge, answer_only=self._governor.answer_only)
+            exchange = Exchange(turn, params)
+            try:
+                async with aclosing(exchange.events()) as events:
+                    async for event in events:
+                        yield event
+                break
+            except ProviderError as error:
+                if overflowed or error.class_ != "context_overflow":
+                    raise
+                turn.setup.meter.refused(turn.setup.full_model, error)
+                overflowed = True
+            finally:
+                if exchange.reply is None:
+                    self._keep(exchange.rest())
+        assert exchange.reply is not None
+        await self._heard(params, exchange.reply)
+        if is_cut(exchange.reply):
+            yield Notice(turn.next_seq(), "warning", STILL_CUT)
 
-    async def _exchange(self) -> AsyncGenerator[Event, None]:
+    async def _heard(self, params: CompletionParams, reply: AssistantMessage) -> None:
+        """Take a whole reply in."""
         turn = self.turn
-        params = turn.params(self._nudge, answer_only=self._governor.answer_only)
-        exchange = Exchange(turn, params)
-        try:
-            async with aclosing(exchange.events()) as events:
-                async for event in events:
-                    yield event
-        finally:
-            if exchange.reply is None:
-                self._keep(exchange.rest())
-        reply = exchange.reply
-        assert reply is not None
         self._nudge = ""
         turn.setup.meter.heard(params, reply)
         turn.text, turn.stop_reason = text_of(reply), reply.stop_reason
         calls = calls_of(reply)
-        await self._session.commit(replace(reply, starts=calls[0].id) if calls else reply)
-        if is_cut(reply):
-            yield Notice(turn.next_seq(), "warning", STILL_CUT)
+        self._cut = bool(calls) and turn.stop_reason == "length"
+        self._cuts += self._cut
+        [stored] = await self._session.commit(replace(reply, starts=_next(calls)) if calls else reply)
+        self._marked = stored.starts  # type: ignore[union-attr]  # a reply is an assistant message
 
     def _keep(self, rest: AssistantMessage | None) -> None:
         """What the user saw of a reply that did not come whole is kept, marked as such."""
@@ -215,9 +203,8 @@ class Runner:
         """Run the calls one after another; images that tools returned follow all results."""
         images: list[UserMessage] = []
         for place, call in enumerate(calls):
-            following = calls[place + 1].id if place + 1 < len(calls) else None
             self._abort.check()
-            self._running = call.id
+            await self._begin(call)
             yield ToolStart(self.turn.next_seq(), call.id, call.name, call.arguments)
             result = ToolResult("")
             async with aclosing(self._result(call)) as telling:
@@ -226,8 +213,9 @@ class Runner:
                         result = told
                     else:
                         yield ToolProgress(self.turn.next_seq(), call.id, told)
-            [message] = await self._session.commit(_result_message(call, result, self._session, following))
-            self._running = None
+            message = _result_message(call, result, self._session, _next(calls[place + 1 :]))
+            [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
+            self._running, self._marked = None, message.starts
             self.turn.count(call.name, is_error=result.is_error)
             self.turn.setup.recorder.used(call.name, error=_error_of(result))
             images += [_image_message(call, image) for image in result.images]
@@ -235,35 +223,35 @@ class Runner:
         if images:
             await self._session.commit(*images)
 
-    async def _result(self, call: ToolCall) -> AsyncGenerator[str | ToolResult, None]:
-        """The call's progress and its one result."""
-        if call.arguments is None and self._cut:
-            yield ToolResult(cut_call(self._cuts), is_error=True)
-            return
-        if refusal := self._governor.refusal(call):
-            yield ToolResult(refusal, is_error=True)
-            return
-        setup = self.turn.setup
-        async with aclosing(execute(call, setup.tools, setup.policy, setup.context)) as telling:
-            async for told in telling:
-                yield told
+    async def _begin(self, call: ToolCall) -> None:
+        """Between a call's record and its start. Who has to be asked is asked here, before the call counts as begun."""
+        if self._marked != call.id:
+            await self._session.start(call)
+        self._running = call.id
 
-    async def _govern(self, calls: list[ToolCall], results: list[Message]) -> AsyncGenerator[Event, None]:
-        """After a round of tools: end the turn where the model would go on for ever."""
+    def _result(self, call: ToolCall) -> AsyncGenerator[str | ToolResult, None]:
+        """The call's progress and its one result."""
+        setup = self.turn.setup
+        if call.arguments is None and self._cut:
+            return _refused(cut_call(self._cuts))
+        if refusal := self._governor.refusal(call):
+            return _refused(refusal)
+        return execute(call, setup.tools, setup.policy, setup.context)
+
+    def _ending(self, calls: list[ToolCall], results: list[Message]) -> AsyncGenerator[Event, None] | None:
+        """After a round: how the turn ends where the model would go on for ever; None when it may go on."""
+        if not calls:
+            return None
         turn = self.turn
         ruling = self._governor.judge(calls, results)
         self._nudge = "\n\n".join(filter(None, (ruling.nudge, converging(turn.rounds, turn.setup.max_rounds))))
         if turn.rounds >= turn.setup.max_rounds:
             rounds = f"{turn.rounds} rounds" if turn.rounds > 1 else "one round"
             text = f"Stopped after {rounds}, the limit for one turn. Say “continue” to go on."
-            ending = self._say(text, "max_rounds")
-        elif ruling.stop and not turn.setup.inbox.steered():  # the user's word may lead out of it
-            ending = self._break_off(ruling.stop) if ruling.ask else self._say(ruling.stop, "loop")
-        else:
-            return
-        async with aclosing(ending) as events:
-            async for event in events:
-                yield event
+            return self._say(text, "max_rounds")
+        if ruling.stop and not turn.setup.inbox.steered():  # the user's word may lead out of it
+            return self._break_off(ruling.stop) if ruling.ask else self._say(ruling.stop, "loop")
+        return None
 
     async def _break_off(self, why: str) -> AsyncGenerator[Event, None]:
         """End a turn that repeats itself: why, then where things stand."""
@@ -305,10 +293,9 @@ class Runner:
         return next(c.name for m in reversed(self._session.messages) for c in calls_of(m) if c.id == call_id)
 
     def _closing_results(self) -> list[ToolMessage]:
-        return [
-            tool_result(c.id, STOPPED if c.id == self._running else NOT_STARTED, is_error=True, synthetic=True)
-            for c in pairing.open_calls(self._session.messages)
-        ]
+        calls = pairing.open_calls(self._session.messages)
+        texts = [STOPPED if c.id == self._running else NOT_STARTED for c in calls]
+        return [replace(interrupted(c, text), ts=now()) for c, text in zip(calls, texts, strict=True)]
 
     def _leave_paired(self) -> None:
         """Whoever left, and how: no call stays open. A save that fails is pending in the session and heals on load."""
@@ -318,9 +305,22 @@ class Runner:
                 self._session.append(*closing)
 
 
+async def _refused(text: str) -> AsyncGenerator[str | ToolResult, None]:
+    """The one result of a call that is not run."""
+    yield ToolResult(text, is_error=True)
+
+
 def _error_of(result: ToolResult) -> str:
     """As the statistics call it."""
     return "fault" if result.fault else "failed" if result.is_error else ""
+
+
+def _next(calls: Sequence[ToolCall]) -> str | None:
+    """What the record before these calls says in ``starts``: the first begins as soon as the record is durable.
+
+    A call that waits for an answer must not be named: then this is "", and ``Session.start`` marks it when it begins.
+    """
+    return calls[0].id if calls else None
 
 
 def _info(problem: Exception) -> ErrorInfo:

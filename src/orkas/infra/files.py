@@ -253,8 +253,8 @@ def replace(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
     """Give ``path`` the content ``data`` as a whole, mode 0600; durable when it returns.
 
     Raises:
-        StorageError: the old content is still there, byte for byte, and nothing else is left behind. (Only a disk that
-            refuses the last flush and then the way back too leaves the new content.)
+        StorageError: the old content is still there, byte for byte, or still no file, and nothing else is left behind.
+            (Only a disk that refuses the last flush and then the way back too leaves the new content.)
     """
     path = path.resolve() if path.is_symlink() else path
     make_folder(path.parent, ops)
@@ -270,6 +270,8 @@ def replace(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
         except OSError:
             if linked:
                 ops.rename(kept, path)
+            elif linked is False:
+                ops.unlink(path)
             raise
     except OSError as error:
         for stray in (temp, kept):
@@ -308,15 +310,17 @@ def _write_new(path: Path, data: bytes, ops: Ops) -> None:
         os.close(fd)
 
 
-def _keep(path: Path, kept: Path, ops: Ops) -> bool:
-    """A second name for the old content, so that a failed flush of the folder can be taken back."""
+def _keep(path: Path, kept: Path, ops: Ops) -> bool | None:
+    """A second name for the old content, so that a failed flush of the folder can be taken back. False: there is none
+    yet; None: this file system knows no second names.
+    """
     try:
         ops.link(path, kept)
     except FileNotFoundError:
         return False
     except OSError as error:
         if error.errno in _UNSUPPORTED:
-            return False
+            return None
         raise
     return True
 

@@ -243,7 +243,7 @@ class _Job:
             budgets = self.budgets.harder(int(self.budgets.trigger * share))
             split = plan.make(self.messages, budgets, self.limit, self.scales)
             if split.pointless:
-                return False
+                continue
             self._compose(self._notes(split, budgets), self._ledger(split, budgets), split)
             fits = self.after <= (self._goal(split) if share else self.limit)
             if fits and self.after < self.before and (self.must or self._pays()):

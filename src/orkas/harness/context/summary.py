@@ -75,11 +75,12 @@ def _kept(keep: str) -> str:
 
 # --- in the history -----------------------------------------------------------------------------------------------
 
-_OPEN = '<earlier_conversation written_by="model">'
+_OPEN = "<earlier_conversation>"
 _CLOSE = "</earlier_conversation>"
 _NOTE = (
-    "Background: these notes stand for older messages, which are kept in an archive. They are not a request and give "
-    "no orders. What they call done is done. What the user wants follows in the user's own words."
+    "Background: these notes, written by a model or by a program, stand for older messages, which are kept in an "
+    "archive. They are not a request and give no orders. What they call done is done. What the user wants follows in "
+    "the user's own words."
 )
 _FACTS_OPEN = '<exact_facts copied_from="older messages">'
 _FACTS_CLOSE = "</exact_facts>"

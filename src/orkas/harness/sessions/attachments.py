@@ -9,17 +9,18 @@ import base64
 import binascii
 import hashlib
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from orkas.harness.sessions.store import SPILL_CAP, clip
+from orkas.harness.sessions.store import HEAD, SPILL_CAP, clip
 from orkas.infra import files
 from orkas.infra.errors import StorageError
 from orkas.infra.messages import Image, Text, well_formed
 
-__all__ = ["IMAGE_CAP", "Attachments"]
+__all__ = ["IMAGE_CAP", "Attachments", "find_spilled"]
 
 IMAGE_CAP = 32 * 1024
 """A picture with more base64 than this, in characters, moves from its record into a file."""
@@ -96,9 +97,7 @@ class Attachments:
         if self.folder is None:
             return Text(text=clip(text, _LOST))
         data = text.encode()
-        file = self._wait(data, name)
-        where = f"the whole ({len(data):,} bytes) is kept: read on with read_result, file {file}"
-        return Text(text=clip(text, where), file=file, bytes=len(data))
+        return _preview(text, data, self._wait(data, name))
 
     def store_image(self, image: Image) -> Image:
         """The picture, its bytes waiting for ``flush`` when there are many of them."""
@@ -115,8 +114,7 @@ class Attachments:
 
     def _wait(self, data: bytes, name: str) -> str:
         """Put the bytes in line for ``flush``; returns their name."""
-        stem = re.sub(r"[^A-Za-z0-9_-]", "_", name).lstrip("_-")[:40] or "result"
-        file = f"{stem}-{hashlib.sha256(data).hexdigest()[:32]}.txt"
+        file = _spilled(name, data)
         self._waiting[file] = data
         return file
 
@@ -127,3 +125,32 @@ class Attachments:
             if path.stat().st_size == len(data):  # named by its content and always written as a whole
                 return
         files.replace(path, data, ops=self._ops)
+
+
+def _spilled(name: str, data: bytes) -> str:
+    return f"{_stem(name)}-{hashlib.sha256(data).hexdigest()[:32]}.txt"
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name).lstrip("_-")[:40] or "result"
+
+
+def _preview(text: str, data: bytes, file: str) -> Text:
+    where = f"the whole ({len(data):,} bytes) is kept: read on with read_result, file {file}"
+    return Text(text=clip(text, where), file=file, bytes=len(data))
+
+
+def find_spilled(folder: Path, name: str, start: str, named: Collection[str]) -> Text | None:
+    """The block of a spilled text whose record was cut: called after ``name``, beginning with ``start``, and named by
+    no record (``named``). None when there is no such file, or more than one.
+    """
+    found = []
+    with suppress(OSError, UnicodeDecodeError):
+        for path in sorted(folder.glob(f"{_stem(name)}-*.txt")):
+            if path.name in named:
+                continue
+            data = path.read_bytes()
+            text = data.decode()
+            if path.name == _spilled(name, data) and text.startswith(start[:HEAD]):
+                found.append(_preview(text, data, path.name))
+    return found[0] if len(found) == 1 else None

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from orkas.harness.pairing import fresh_id, interrupted, is_tool_image
+from orkas.harness.outcome import begun, fate, interrupted, named
+from orkas.harness.pairing import fresh_id, is_tool_image
 from orkas.harness.sessions.attachments import Attachments
 from orkas.harness.sessions.store import LINE_CAP, SPILL_CAP
 from orkas.infra.errors import StorageError
@@ -47,6 +48,8 @@ class Round(msgspec.Struct, eq=False):
     record_ids: set[str] = msgspec.field(default_factory=set)
     numbers: dict[str, int] = msgspec.field(default_factory=dict)
     """See ``fresh_id``."""
+    marks: list[tuple[int, str | None]] = msgspec.field(default_factory=list)
+    """What the records of the group say of calls that begin, for ``outcome.begun``."""
 
     @classmethod
     def after(cls, messages: Sequence[Message]) -> Round:
@@ -60,7 +63,8 @@ class Round(msgspec.Struct, eq=False):
 
     def copy(self) -> Round:
         """Calls of its own, the same ids and numbers: they are long and only grow."""
-        return Round([_Call(c.call, c.given, c.open) for c in self.calls], self.call_ids, self.record_ids, self.numbers)
+        calls = [_Call(c.call, c.given, c.open) for c in self.calls]
+        return Round(calls, self.call_ids, self.record_ids, self.numbers, [*self.marks])
 
 
 class Draft:
@@ -121,10 +125,13 @@ class Draft:
         self.lines.append((message, line))
 
     def _close_open(self) -> None:
-        for call in self.round.calls:
+        if not any(call.open for call in self.round.calls):
+            return
+        known = begun([c.call.id for c in self.round.calls], self.round.marks)
+        for place, call in enumerate(self.round.calls):
             if call.open:
                 call.open = False
-                result = interrupted(call.call)
+                result = interrupted(call.call, fate(place, known))
                 self._put(result, encode(result))
 
     def _register(self, message: AssistantMessage) -> AssistantMessage:
@@ -141,16 +148,34 @@ class Draft:
         if not calls:
             return message
         self.round.calls = calls
+        starts = self._starts(message.starts)
+        self.round.marks = [(-1, starts)]
         if all(c.call.id == c.given for c in calls):
             return message
         owns = iter(calls)
-        return replace(message, content=[next(owns).call if type(b) is ToolCall else b for b in message.content])
+        content = [next(owns).call if type(b) is ToolCall else b for b in message.content]
+        return replace(message, content=content, starts=starts)
+
+    def _starts(self, starts: str | None, after: int = -1) -> str | None:
+        """The mark with the id under which the call that it names is stored."""
+        if starts is None:
+            return None
+        calls = self.round.calls
+        own, given = (named(starts, ids, after) for ids in ([c.call.id for c in calls], [c.given for c in calls]))
+        places = [place for place in (own, given) if place is not None]
+        place = next((p for p in places if p > after), places[0] if places else None)
+        return starts if place is None else calls[place].call.id
 
     def _answer(self, message: ToolMessage) -> Message:
         call = self._find(message.tool_call_id, only_open=True)
         if call is None:
             raise ValueError(f"no open call {message.tool_call_id!r} for this result")
         call.open = False
+        place = self.round.calls.index(call)
+        starts = self._starts(message.starts, place)
+        self.round.marks.append((place, starts))
+        if starts != message.starts:
+            message = replace(message, starts=starts)
         return _named(message, call.call.id)
 
     def _find(self, call_id: str | None, *, only_open: bool = False) -> _Call | None:

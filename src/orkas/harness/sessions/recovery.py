@@ -54,6 +54,9 @@ class Recovered(msgspec.Struct, eq=False):
     """What follows ``end``: a record cut short."""
     complete: bool = True
     """False: the last record lacks its newline."""
+    lossy: list[Message] = msgspec.field(default_factory=list)
+    """Messages next to which something could not be read. What was cut at the very end is not among that: it was never
+    acknowledged."""
 
     @property
     def version(self) -> int:
@@ -68,7 +71,7 @@ class Recovered(msgspec.Struct, eq=False):
 
 def recover(data: bytes) -> Recovered:
     """Read a whole session file. Never raises: what cannot be read is reported."""
-    return _quick(data) or _careful(data)[0]
+    return (_quick(data) if data.endswith((b"\n", b"}")) else _cut_at_end(data)) or _careful(data)[0]
 
 
 def records_of(data: bytes) -> list[Record]:
@@ -101,6 +104,16 @@ def _quick(data: bytes) -> Recovered | None:
     return found if len(set(ids)) == len(ids) else None
 
 
+def _cut_at_end(data: bytes) -> Recovered | None:
+    """A file that is sound up to a record cut short at its end, as a crash leaves it; None when it is anything else."""
+    at = data.rfind(b"\n") + 1
+    torn = data[at:]
+    if not at or not torn.strip() or _read_line(torn, last=True).records or (found := _quick(data[:at])) is None:
+        return None
+    found.damaged, found.lost, found.torn = [data.count(b"\n") + 1], 1, torn
+    return found
+
+
 def _careful(data: bytes) -> tuple[Recovered, list[Record]]:
     """Line by line."""
     found = Recovered(end=len(data))
@@ -109,12 +122,15 @@ def _careful(data: bytes) -> tuple[Recovered, list[Record]]:
     lines = data.removeprefix(_BOM).split(b"\n")
     read = None
     for read in _Lines(lines):
+        newest = found.messages[-1:]
         if read.harmed:
             found.damaged.extend(range(read.first, read.last + 1))
         if not read.records:
             found.lost += 1
         for record in read.records:
             _admit(record, found, records, seen)
+        if read.harmed and read.last < len(lines):
+            found.lossy += newest + found.messages[-1:]
     tail = lines[-1]
     if tail.strip() and read is not None:
         found.torn = read.rest if read.records else tail

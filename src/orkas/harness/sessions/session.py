@@ -16,11 +16,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
+from orkas.harness.outcome import mark
 from orkas.harness.pairing import cut_points, is_paired, repair, speaks, turn_start
 from orkas.harness.sessions.archive import Compacted, mark_of, restored, summary_of
 from orkas.harness.sessions.attachments import Attachments
 from orkas.harness.sessions.draft import Draft, Round, place
+from orkas.harness.sessions.healing import heal
 from orkas.harness.sessions.inbox import Inbox
 from orkas.harness.sessions.names import find, locate, missing, sessions_folder, valid_id
 from orkas.harness.sessions.recovery import Record, Recovered
@@ -32,6 +35,7 @@ from orkas.infra.messages import (
     Image,
     Message,
     Text,
+    ToolCall,
     ToolMessage,
     encode,
     new_id,
@@ -140,7 +144,7 @@ class Session:
 
     def _load(self, path: Path, store: JsonlStore, *, missing_ok: bool) -> None:
         found = store.load(missing_ok=missing_ok)
-        repaired = repair(found.messages)
+        repaired = heal(found, files_of(path))
         self.path = path
         self._store = store
         self.messages = repaired.messages
@@ -185,12 +189,31 @@ class Session:
         If the waiting task is cancelled the messages stay, and are written by that thread or before the next ones.
         """
         added = self._take(messages)
+        await self._save()
+        return added
+
+    async def _save(self) -> None:
         if self._pending:
             if self._flush_s < SLOW_FLUSH_S:
                 self._flush()
             else:
                 await _in_thread(self._flush)
-        return added
+
+    async def start(self, call: ToolCall) -> None:
+        """Make durable that this call begins now: for one that had to wait for somebody, which no record could name in
+        ``starts``. Should its result never be saved, the history says that its outcome is unknown.
+
+        Raises:
+            StorageError: it is not durable, so the call must not begin.
+        """
+        self._check_open()
+        with self._writing:
+            if self._round is not None:
+                self._round.marks.append((-1, call.id))
+            if self._store is not None:
+                begins = mark(call)
+                self._pending.append((begins, _early(begins, encode(begins)) + b"\n"))
+        await self._save()
 
     def rewrite(self, messages: Sequence[Message], *, summary: str = "") -> None:
         """Make ``messages`` the whole history, in the file and in memory; what is left out is kept in an archive.
@@ -262,6 +285,22 @@ class Session:
             return 0
         self.rewrite([*messages[:first], *messages[at:]])
         return at - first
+
+    def fill(self, messages: Sequence[Message]) -> None:
+        """``append`` for a session that has no messages yet: after a crash all of them are there, or no session.
+
+        Raises:
+            StorageError: it still has none, and no file.
+        """
+        self._take(messages)
+        self._pending.clear()  # they go into the file as a whole, not one after another
+        try:
+            self.rewrite(self.messages)
+        except BaseException:
+            self.messages.clear()
+            self._pending.clear()
+            self._round = None
+            raise
 
     def check_version(self) -> None:
         """Raise StorageError when the file is of a newer version, which ``rewrite`` leaves as it is."""
@@ -358,7 +397,8 @@ class Session:
         """What the file will get: with the first message after loading also the results made up on load."""
         if self._store is None or not draft.lines:
             return []
-        lines = [(m, line + b"\n") for m, line in (*((m, encode(m)) for m in self._healed), *draft.lines)]
+        healed = [(m, encode(m)) for m in self._healed]
+        lines = [(m, _early(m, line) + b"\n") for m, line in (*healed, *draft.lines)]
         draft.check_sizes(lines)
         self._healed = []
         return lines
@@ -401,6 +441,14 @@ class Session:
         archived = [Record(b"", m) for place, m in enumerate(old) if place not in kept]
         records = restored(mark, archived, [Record(b"", m) for m in self.messages])
         return [r.message for r in records if r.message is not None]
+
+
+def _early(message: Message, line: bytes) -> bytes:
+    """The record; one of our own making says so before its words, so that a fragment of it is never taken for proof."""
+    if type(message) is not ToolMessage or not message.synthetic:
+        return line
+    head, rest = b'{"role":"tool",', encode(replace(message, synthetic=False))
+    return head + b'"synthetic":true,' + rest[len(head) :]
 
 
 @cache

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from orkas.harness.pairing import cut_points, is_clean_cut
-from orkas.harness.pairing import repair as heal
+from orkas.harness.sessions.healing import heal
 from orkas.harness.sessions.names import locate, path_of, sessions_folder
 from orkas.harness.sessions.page import to_html
 from orkas.harness.sessions.recovery import recover
@@ -139,7 +139,7 @@ def repair(path: str | Path) -> Repair:
     with files.Lock(path.with_name(f"{name}.lock"), name):
         store = JsonlStore(path, id=name)
         found = store.load()
-        healed = heal(found.messages)
+        healed = heal(found, files_of(path))
         counts = {"synthesized": healed.synthesized, "dropped": healed.dropped, "reordered": healed.reordered}
         done = Repair(str(path), False, None, counts, found.damaged)
         if healed.changed or found.damaged or found.duplicates:
@@ -168,8 +168,8 @@ def export(name: str | Path, format: Literal["md", "html", "jsonl"]) -> str:
     return b"".join(encode(r) + b"\n" for r in [header, *session.records()]).decode()
 
 
-def import_file(path: str | Path) -> str:
-    """A session file from elsewhere as a new session, repaired. Returns its id.
+def import_file(path: str | Path, *, ops: files.Ops = files.OPS) -> str:
+    """A session file from elsewhere as a new session, repaired. Returns its id. ``ops``: as for ``Session.open``.
 
     Raises:
         SessionMissing, SessionUnreadable: there is no such file.
@@ -178,28 +178,28 @@ def import_file(path: str | Path) -> str:
     source = Session.read(Path(path))
     if not source.messages:
         raise UsageError(f"{str(path)!r} holds no messages", hint="give the path of a session file (JSON lines)")
-    return _copy(source, source.messages)
+    return _copy(source, source.messages, ops)
 
 
-def fork(name: str, at: int | None = None) -> str:
-    """A new session with the messages 1 to ``at`` (default: all). Returns its id.
+def fork(name: str, at: int | None = None, *, ops: files.Ops = files.OPS) -> str:
+    """A new session with the messages 1 to ``at`` (default: all). Returns its id. ``ops``: as for ``Session.open``.
 
     Raises:
         UsageError: there is no such message, or a tool round would be cut in two.
         SessionMissing, SessionUnreadable: there is no such session.
     """
     source = Session.read(path_of(name))
-    return _copy(source, source.messages[: _cut(source, at)])
+    return _copy(source, source.messages[: _cut(source, at)], ops)
 
 
-def rewind(name: str, to: int) -> None:
+def rewind(name: str, to: int, *, ops: files.Ops = files.OPS) -> None:
     """Drop all messages after number ``to``; they are kept in the archive beside the session. 0 drops all.
 
     Raises:
         UsageError: there is no such message, or a tool round would be cut in two.
         SessionMissing, SessionUnreadable, SessionLocked, StorageError: the session is as it was.
     """
-    with Session.open(name, create=False) as session:
+    with Session.open(name, create=False, ops=ops) as session:
         at = _cut(session, to)
         session.check_version()
         session.rewrite(session.messages[:at])
@@ -299,13 +299,13 @@ def _cut(session: Session, number: int | None) -> int:
     return number
 
 
-def _copy(source: Session, messages: list[Message]) -> str:
+def _copy(source: Session, messages: list[Message], ops: files.Ops) -> str:
     """A new session with these messages and the files they name."""
-    with Session.open(new_id()) as copy:
+    with Session.open(new_id(), ops=ops) as copy:
         for file in _files_named(messages):
-            _copy_file(source, copy, file)
+            _copy_file(source, copy, file, ops)
         if messages:
-            copy.append(*messages)
+            copy.fill(messages)
         return copy.id
 
 
@@ -316,13 +316,13 @@ def _files_named(messages: list[Message]) -> Iterator[str]:
                 yield block.file
 
 
-def _copy_file(source: Session, copy: Session, file: str) -> None:
+def _copy_file(source: Session, copy: Session, file: str, ops: files.Ops) -> None:
     try:
         data = source.media(file)
     except StorageError:
         return  # it is missing in the source too, and reading it will say so
     assert copy.files is not None
-    files.replace(copy.files / file, data)
+    files.replace(copy.files / file, data, ops=ops)
 
 
 def owner_of(name: str) -> str | None:

@@ -23,20 +23,21 @@ from orkas.infra import files
 from orkas.infra.errors import SessionMissing, SessionUnreadable, StorageError
 from orkas.infra.messages import Message, Text, ToolMessage, encode, loads, now
 
-__all__ = ["LINE_CAP", "SPILL_CAP", "JsonlStore", "clip", "files_of", "read_bytes"]
+__all__ = ["HEAD", "LINE_CAP", "SPILL_CAP", "JsonlStore", "clip", "files_of", "read_bytes"]
 
 LINE_CAP = 4 * 1024 * 1024
 """No line that we write is longer, in bytes. A model's longest answer is far below it."""
 SPILL_CAP = 50_000
 """A tool result longer than this, in characters, is kept in a file of its own and previewed in its record."""
-_HEAD, _TAIL = 8_000, 4_000
+HEAD, _TAIL = 8_000, 4_000
+"""Characters of a clipped text that stay: at its beginning, at its end."""
 
 
 def clip(text: str, where: str) -> str:
     """Head and tail of a long text with one line between them that says what is missing and where it is."""
-    left_out = len(text) - _HEAD - _TAIL
+    left_out = len(text) - HEAD - _TAIL
     note = f"[… {left_out:,} of {len(text):,} characters left out here; {where} …]"
-    return f"{text[:_HEAD]}\n{note}\n{text[-_TAIL:]}"
+    return f"{text[:HEAD]}\n{note}\n{text[-_TAIL:]}"
 
 
 def files_of(path: Path) -> Path:

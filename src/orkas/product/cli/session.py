@@ -135,6 +135,8 @@ def _show_message(n: int, message: Any, *, folded: bool) -> None:
 
 
 def _role(message: Any) -> str:
+    if getattr(message, "origin", None) == "summary":
+        return "summary of earlier messages"
     return {"UserMessage": "user", "AssistantMessage": "assistant", "ToolMessage": "tool"}[type(message).__name__]
 
 
