@@ -39,7 +39,7 @@ from orkas.providers.bedrock_request import API
 from orkas.providers.eventstream import Frames
 from orkas.providers.registry import resolve
 from orkas.testing import FakeVendor, Say, Whole, call
-from orkas.testing.bedrock_rendering import frame
+from orkas.testing.rendering_bedrock import frame
 from orkas.testing.rules import Rejection, check_bedrock, check_http
 
 Body = dict[str, Any]
@@ -628,10 +628,10 @@ def test_keys(header: str, status: int) -> None:
 
 def test_amazons_own_library_reads_the_fake() -> None:
     stream = pytest.importorskip("botocore.eventstream", reason="botocore is not installed")
-    from orkas.testing.bedrock_rendering import bedrock_frames
+    from orkas.testing.rendering_bedrock import bedrock_frames
 
     buffer = stream.EventStreamBuffer()
-    for piece in bedrock_frames(Say(["he", "llo", call("add", id="c1", a=2)])):
+    for piece in bedrock_frames(Say(["he", "llo", call("add", id="c1", a=2)]), {}):
         assert isinstance(piece, bytes)
         buffer.add_data(piece)
     events = [(e.headers[":event-type"], json.loads(e.payload)) for e in buffer]

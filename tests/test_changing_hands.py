@@ -28,7 +28,8 @@ from orkas.testing import FakeVendor, call
 KEY = "key-0123456789"
 ADD = ToolDef("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 ROWS = {
-    "claude": "anthropic/claude-sonnet-4-5", "chat": "openai-chat/gpt-4o", "gemini": "google/gemini-3-pro-preview",
+    "claude": "anthropic/claude-sonnet-4-5", "chat": "openai-chat/gpt-4o", "responses": "openai/gpt-5.4",
+    "gemini": "google/gemini-3-pro-preview",
     "ollama": "ollama/qwen3:8b", "bedrock": "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
     "nova": "bedrock/us.amazon.nova-2-lite-v1:0", "mistral": "bedrock/mistral.mistral-large-2402-v1:0",
     "cohere": "cohere/command-a-reasoning-08-2025",
@@ -84,8 +85,8 @@ async def turn(vendor: FakeVendor, name: str, kind: str, n: int, history: list[M
 
 def entry(body: dict[str, Any], n: int) -> Any:
     """What the model itself said in turn ``n``. Some models may not speak beside their calls."""
-    rows = body.get("contents") or body.get("messages") or []
-    spoken = [r for r in rows if r["role"] in ("model", "assistant") and "Continue." not in json.dumps(r)]
+    rows = body.get("contents") or body.get("messages") or body.get("input") or []
+    spoken = [r for r in rows if r.get("role") in ("model", "assistant") and "Continue." not in json.dumps(r)]
     marks = (f"answer {n}", f"c{n}a", f'"a": {n}')
     return next(r for r in spoken if any(m in json.dumps(r) for m in marks))
 

@@ -292,10 +292,9 @@ def test_the_doctor_says_what_is_and_what_is_not_yet() -> None:
         "sessions",
         "sandbox",
         "approve",
-        "openai",
     } <= areas
     text = orkas("doctor").out
-    for said in ("no OS sandbox", "Approvals do not exist yet", "Chat Completions", "offline demo", "Python"):
+    for said in ("no OS sandbox", "Approvals do not exist yet", "offline demo", "Python"):
         assert said in text
     assert "Traceback" not in ran.err
     assert not list(Path(os.environ[HOME]).iterdir())  # it changes nothing

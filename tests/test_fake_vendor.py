@@ -49,6 +49,9 @@ def ask(vendor: FakeVendor, api: str = "openai", *, stream: bool = True, **field
     if api == "anthropic":
         path, headers = "/v1/messages", ANTHROPIC_HEADERS
         body.setdefault("max_tokens", 100)
+    if api == "responses":
+        path = "/v1/responses"
+        body.setdefault("input", body.pop("messages"))
     return post(vendor, path, json.dumps(body).encode(), headers)
 
 
@@ -68,10 +71,12 @@ def events(body: bytes) -> list[dict[str, Any]]:
 
 
 def heard(body: bytes) -> dict[str, Any]:
-    """Text, thinking, calls and stop of a streamed answer of either vendor, joined."""
+    """Text, thinking, calls and stop of a streamed answer of any vendor, joined."""
     out: dict[str, Any] = {"text": "", "thinking": "", "calls": {}, "stop": None}
     for event in events(body):
-        if "type" in event:
+        if "sequence_number" in event:
+            hear_item(event, out)
+        elif "type" in event:
             index, delta, start = event.get("index"), event.get("delta", {}), event.get("content_block", {})
             out["text"] += delta.get("text", "")
             out["thinking"] += delta.get("thinking", "")
@@ -92,6 +97,19 @@ def heard(body: bytes) -> dict[str, Any]:
     return out
 
 
+def hear_item(event: dict[str, Any], out: dict[str, Any]) -> None:
+    """One event of Responses."""
+    kind = event["type"].removeprefix("response.")
+    if kind in ("output_text.delta", "reasoning_summary_text.delta"):
+        out["text" if kind.startswith("output") else "thinking"] += event["delta"]
+    elif kind == "output_item.added" and event["item"]["type"] == "function_call":
+        out["calls"][event["output_index"]] = [event["item"]["call_id"], event["item"]["name"], ""]
+    elif kind == "function_call_arguments.delta":
+        out["calls"][event["output_index"]][2] += event["delta"]
+    elif "response" in event and event["response"]["status"] != "in_progress":
+        out["stop"] = (event["response"]["incomplete_details"] or {}).get("reason") or event["response"]["status"]
+
+
 # ---- what is said
 
 
@@ -100,8 +118,12 @@ def test_the_documented_example() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "stops"), [("openai", ["tool_calls", "stop"]), ("anthropic", ["tool_use", "end_turn"])]
-)
+    ("api", "stops"),
+    [
+        ("openai", ["tool_calls", "stop"]), ("anthropic", ["tool_use", "end_turn"]),
+        ("responses", ["completed", "completed"]),
+    ],
+)  # fmt: skip
 def test_a_script_is_spoken_in_the_dialect_of_the_request(vendor: FakeVendor, api: str, stops: list[str]) -> None:
     vendor.script([[Thinking(text="hm"), "su", "re", call("add", id="c1", a=2), call("add", id="c2", b="ü")], "5"])
     status, headers, body = ask(vendor, api)
@@ -114,7 +136,8 @@ def test_a_script_is_spoken_in_the_dialect_of_the_request(vendor: FakeVendor, ap
 
 
 def test_an_answer_that_is_not_streamed(vendor: FakeVendor) -> None:
-    vendor.script([["a", "b", call("add", id="c1", a=1)], ["a", "b", Thinking(text="t"), call("add", id="c1", a=1)]])
+    said = ["a", "b", Thinking(text="t"), call("add", id="c1", a=1)]
+    vendor.script([["a", "b", call("add", id="c1", a=1)], said, said])
     openai = json.loads(ask(vendor, stream=False)[2])
     assert openai["choices"][0]["message"]["content"] == "ab"
     assert openai["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "add", "arguments": '{"a":1}'}
@@ -125,6 +148,9 @@ def test_an_answer_that_is_not_streamed(vendor: FakeVendor) -> None:
     anthropic = json.loads(ask(vendor, "anthropic", stream=False)[2])
     assert [b["type"] for b in anthropic["content"]] == ["text", "thinking", "tool_use"]
     assert anthropic["stop_reason"] == "tool_use" and anthropic["content"][2]["input"] == {"a": 1}
+    responses = json.loads(ask(vendor, "responses", stream=False)[2])
+    assert [i["type"] for i in responses["output"]] == ["message", "reasoning", "function_call"]
+    assert responses["status"] == "completed" and responses["output"][2]["arguments"] == '{"a":1}'
 
 
 def test_usage_is_told_when_it_is_asked_for(vendor: FakeVendor) -> None:
@@ -137,6 +163,9 @@ def test_usage_is_told_when_it_is_asked_for(vendor: FakeVendor) -> None:
     assert last["usage"] == {
         "input_tokens": 7, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 100, "output_tokens": 3,
     }  # fmt: skip
+    vendor.script([Say(["a"], usage=counts, stop_reason="length")])
+    end = events(ask(vendor, "responses")[2])[-1]["response"]
+    assert end["usage"]["input_tokens"] == 127 and end["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
 pieces = st.lists(
@@ -152,7 +181,7 @@ pieces = st.lists(
 )
 
 
-@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize("api", ["openai", "anthropic", "responses"])
 @given(pieces=pieces, fragment=st.none() | st.integers(1, 9))
 def test_stream_and_whole_say_the_same(api: Any, pieces: list[Any], fragment: int | None) -> None:
     say = Say(pieces, fragment)
@@ -162,6 +191,11 @@ def test_stream_and_whole_say_the_same(api: Any, pieces: list[Any], fragment: in
         message = whole["choices"][0]["message"]
         text, thinking = message["content"] or "", message.get("reasoning_content", "")
         calls = [[c["id"], json.loads(c["function"]["arguments"])] for c in message.get("tool_calls", [])]
+    elif api == "responses":
+        parts = [p for i in whole["output"] for p in [*i.get("content", []), *i.get("summary", [])]]
+        text = "".join(p["text"] for p in parts if p["type"] == "output_text")
+        thinking = "".join(p["text"] for p in parts if p["type"] == "summary_text")
+        calls = [[i["call_id"], json.loads(i["arguments"])] for i in whole["output"] if i["type"] == "function_call"]
     else:
         text = "".join(b["text"] for b in whole["content"] if b["type"] == "text")
         thinking = "".join(b["thinking"] for b in whole["content"] if b["type"] == "thinking")
@@ -220,6 +254,8 @@ def test_the_models(vendor: FakeVendor) -> None:
         ("anthropic", {"messages": [{"role": "user", "content": ""}]}, 400, "must have non-empty content"),
         ("openai", {"model": "nope"}, 404, "The model `nope` does not exist or you do not have access to it."),
         ("anthropic", {"model": "nope"}, 404, "model: nope"),
+        ("responses", {"model": "nope"}, 400, "The requested model 'nope' does not exist."),
+        ("responses", {"input": []}, 400, "Invalid 'input': empty array."),
     ],
 )
 def test_a_refused_request_takes_no_reply(api: str, fields: dict[str, Any], status: int, words: str) -> None:
@@ -274,6 +310,31 @@ def test_redacted_thinking_is_remembered_too(vendor: FakeVendor) -> None:
     for data, status in (("other", 400), ("blob", 200)):
         turn[1]["content"][0] = {"type": "redacted_thinking", "data": data}
         assert ask(vendor, "anthropic", messages=turn)[0] == status
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_sealed_reasoning_and_what_it_binds_are_remembered(vendor: FakeVendor, stream: bool) -> None:
+    vendor.script([[Thinking(text="hm"), call("add", id="c1")], "5"])
+    body = ask(vendor, "responses", stream=stream)[2]
+    given = [e["item"] for e in events(body) if e["type"].endswith("item.done")] or json.loads(body)["output"]
+    reasoning, bound = ({k: v for k, v in item.items() if k != "status"} for item in given)
+    assert vendor.signatures == {reasoning["encrypted_content"]: reasoning["id"]}
+    asked, result = {"role": "user", "content": "hi"}, {"type": "function_call_output", "call_id": "c1", "output": "5"}
+    for items, words in (
+        ([asked, bound, result], f"without its required 'reasoning' item: '{reasoning['id']}'"),
+        ([asked, {**reasoning, "encrypted_content": "gAAAAother"}, bound, result], "could not be verified"),
+        ([asked, {**reasoning, "encrypted_content": None}, bound, result], "Items are not persisted"),
+        ([asked, reasoning], "without its required following item"),
+    ):
+        status, _, refused = ask(vendor, "responses", input=items, store=False)
+        assert status in (400, 404) and words in json.loads(refused)["error"]["message"]
+    assert ask(vendor, "responses", input=[asked, reasoning, bound, result], store=False)[0] == 200
+
+
+def test_a_key_in_a_header_of_its_own(vendor: FakeVendor) -> None:
+    vendor.script(["a"])
+    body = json.dumps({"model": "m", "input": "hi"}).encode()
+    assert post(vendor, "/openai/v1/responses", body, {"api-key": "k"})[0] == 200
 
 
 def test_a_script_that_ends_says_so(vendor: FakeVendor) -> None:

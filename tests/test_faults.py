@@ -18,6 +18,7 @@ from orkas.infra.net import Http, Limits
 from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, LLMProvider, Reader
 from orkas.providers.openai_chat import OpenAIChat
+from orkas.providers.openai_responses import OpenAIResponses
 from orkas.providers.registry import resolve
 from orkas.testing import Cut, FakeVendor, Late, Refuse, Say, ScriptedProvider, VendorRequest, call
 from orkas.testing.rendering import as_stream
@@ -208,3 +209,12 @@ def test_silence_inside_of_a_call_is_no_fault_where_arguments_are_written_whole_
     assert spoken == 3
     assert not any(seen[called : seen.index(True, called)])
     assert seen.index(True, called) - called >= 3, "a call that is over is followed by the next at once"
+
+
+def test_silence_is_no_fault_while_items_of_responses_may_take_their_time() -> None:
+    seen = brisk(OpenAIResponses("openai").reader(model="openai/m"), "responses")
+    spoken = seen.index(True)
+    called = seen.index(False, spoken)
+    assert not any(seen[:spoken]), "a thought was told, and no text"
+    assert spoken >= 8, "the thought takes seven events"
+    assert seen[called:] == [False, *[True] * (len(seen) - called - 1)], "a call's arguments come in pieces"

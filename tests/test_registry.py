@@ -72,11 +72,18 @@ def test_what_cannot_be_told_is_wrong_usage_with_a_way_out(model: str, words: tu
 @pytest.mark.parametrize(
     ("model", "environ", "url"),
     [
-        ("openai/gpt-4o", {}, "https://api.openai.com/v1/chat/completions"),
+        ("openai/gpt-4o", {}, "https://api.openai.com/v1/responses"),
         ("openai-chat/gpt-4o", {"OPENAI_BASE_URL": "http://h:1/x"}, "http://h:1/x/chat/completions"),
-        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h:1"}, "http://h:1/v1/chat/completions"),
-        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h:1/"}, "http://h:1/v1/chat/completions"),
-        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h/a/chat/completions"}, "http://h/a/chat/completions"),
+        ("openai-chat/gpt-4o", {}, "https://api.openai.com/v1/chat/completions"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h:1"}, "http://h:1/v1/responses"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h:1/"}, "http://h:1/v1/responses"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h/a/responses"}, "http://h/a/responses"),
+        ("openai/gpt-4o", {"OPENAI_BASE_URL": "http://h/a/chat/completions"}, "http://h/a/responses"),
+        ("openai-chat/m", {"OPENAI_BASE_URL": "http://h/a/chat/completions"}, "http://h/a/chat/completions"),
+        ("azure/m", {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/"},
+         "https://r.openai.azure.com/openai/v1/responses"),
+        ("azure/m", {"AZURE_BASE_URL": "r.openai.azure.com"}, "https://r.openai.azure.com/openai/v1/responses"),
+        ("azure/m", {"AZURE_BASE_URL": "https://h/x?api-version=1"}, "https://h/x/responses?api-version=1"),
         ("anthropic/claude-x", {}, "https://api.anthropic.com/v1/messages"),
         ("anthropic/claude-x", {"ANTHROPIC_BASE_URL": "https://h"}, "https://h/v1/messages"),
         ("custom/m", {"CUSTOM_BASE_URL": "localhost:9000"}, "http://localhost:9000/v1/chat/completions"),
@@ -87,6 +94,8 @@ def test_what_cannot_be_told_is_wrong_usage_with_a_way_out(model: str, words: tu
         ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/v1"}, "https://o.example/api/chat"),
         ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/x/v1/"}, "https://o.example/x/api/chat"),
         ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/api"}, "https://o.example/api/chat"),
+        ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/api/chat"}, "https://o.example/api/chat"),
+        ("cohere/m", {"COHERE_BASE_URL": "https://h/v2/chat"}, "https://h/v2/chat"),
         ("ollama-chat/m", {}, "http://127.0.0.1:11434/v1/chat/completions"),
         ("ollama-chat/m", {"OLLAMA_HOST": "box:1234"}, "http://box:1234/v1/chat/completions"),
         ("command-a-03-2025", {}, "https://api.cohere.com/v2/chat"),
@@ -109,7 +118,9 @@ def test_what_cannot_be_told_is_wrong_usage_with_a_way_out(model: str, words: tu
             f"https://aiplatform.eu.rep.googleapis.com/v1beta1/projects/p/locations/eu/{GEMINI}",
         ),
         ("vertex/m", {"VERTEX_API_KEY": "AIzaX"}, f"https://{VERTEX}/v1beta1/{GEMINI}"),
+        ("google/m", {"GOOGLE_BASE_URL": "http://h/v1beta/models/old:streamGenerateContent"}, "http://h/v1beta/models/m:streamGenerateContent?alt=sse"),
         ("vertex/m", {"VERTEX_BASE_URL": "http://h/x"}, f"http://h/x/{GEMINI}"),
+        ("vertex/m", {"VERTEX_BASE_URL": "http://h/x/publishers/google/models/old:generateContent"}, f"http://h/x/{GEMINI}"),
         ("vertex/m", {"VERTEX_BASE_URL": "h:1/x"}, f"https://h:1/x/{GEMINI}"),
         (
             "vertex/m", {"VERTEX_BASE_URL": "localhost:1/", "GOOGLE_CLOUD_PROJECT": "p"},
@@ -136,10 +147,11 @@ def test_addresses_that_are_none(url: str) -> None:
     assert "address" in caught.value.message
 
 
-def test_custom_needs_an_address() -> None:
+@pytest.mark.parametrize("vendor", ["custom", "azure"])
+def test_some_vendors_need_an_address(vendor: str) -> None:
     with pytest.raises(UsageError) as caught:
-        resolve("custom/m", environ={})
-    assert "base URL" in caught.value.message and "CUSTOM_BASE_URL" in caught.value.hint
+        resolve(f"{vendor}/m", environ={})
+    assert "base URL" in caught.value.message and f"{vendor.upper()}_BASE_URL" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -183,8 +195,8 @@ def test_a_given_key_comes_before_the_environment() -> None:
 
 
 APIS = (
-    "openai_chat", "anthropic_messages", "google_generate_content", "ollama_chat", "bedrock_converse", "cohere_chat",
-    "demo",
+    "openai_responses", "openai_chat", "anthropic_messages", "google_generate_content", "ollama_chat",
+    "bedrock_converse", "cohere_chat", "demo",
 )  # fmt: skip
 
 

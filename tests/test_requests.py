@@ -36,7 +36,9 @@ from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, Dialect, TextPart, ToolDef
 from orkas.providers.calls import parse_arguments
 from orkas.providers.openai_chat import OpenAIChat
+from orkas.providers.openai_responses import OpenAIResponses
 from orkas.providers.vendors import table
+from orkas.testing.rules import check_openai_responses
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 PNG = "iVBORw0KGgo="
@@ -46,11 +48,24 @@ CLAUDE, GPT = "claude-sonnet-4-5", "gpt-4o"
 
 
 def chat(vendor: str = "openai") -> OpenAIChat:
-    return OpenAIChat(vendor, table()[vendor].quirks)
+    return OpenAIChat(vendor, table()["openai-chat" if vendor == "openai" else vendor].quirks)
 
 
 def anthropic() -> Anthropic:
     return Anthropic("anthropic", table()["anthropic"].quirks)
+
+
+def responses() -> OpenAIResponses:
+    return OpenAIResponses("openai", table()["openai"].quirks)
+
+
+EACH = pytest.mark.parametrize("dialect", [chat(), anthropic(), responses()], ids=["chat", "anthropic", "responses"])
+
+
+def said_to(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The conversation in a request, whatever its vendor calls it."""
+    found: list[dict[str, Any]] = body["messages"] if "messages" in body else body["input"]
+    return found
 
 
 def sent(dialect: Dialect, messages: list[Message], model: str = "m", **more: Any) -> dict[str, Any]:
@@ -138,11 +153,11 @@ def test_images_from_a_file_and_images_that_cannot_be_sent() -> None:
         Image(media_type="image/png", file="a.png"), Image(media_type="image/png", file="gone.png"),
         Image(media_type="image/bmp", data=PNG), Image(media_type="image/png", data=""),
     ]  # fmt: skip
-    for dialect in (chat(), anthropic()):
-        content = sent(dialect, [user_message("see", images)], GPT, media=media)["messages"][0]["content"]
+    for dialect in (chat(), anthropic(), responses()):
+        content = said_to(sent(dialect, [user_message("see", images)], GPT, media=media))[0]["content"]
         text = json.dumps(content)
         assert base64.b64encode(b"pixels").decode() in text
-        assert [b["type"] for b in content][1:] == ["text"] * 4
+        assert [b["type"].removeprefix("input_") for b in content][1:] == ["text"] * 4
         assert "cannot be read" in text and "format" in text and "empty" in text
     (blind,) = sent(chat(), [user_message("see", images[:1])], "gpt-4", media=media)["messages"]
     assert "cannot see images" in blind["content"]
@@ -160,7 +175,7 @@ class Files:
         return self._outcome
 
 
-@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+@EACH
 @pytest.mark.parametrize(
     "outcome",
     [StorageError("gone"), SessionUnreadable("gone"), OSError(5, "io"), RuntimeError("closed"), None, "text", b""],
@@ -169,11 +184,11 @@ class Files:
 def test_a_picture_that_cannot_be_had_never_fails_the_request(outcome: Any, dialect: Dialect) -> None:
     message = user_message("see", [Image(media_type="image/png", file="a.png")])
     body = sent(dialect, [message], GPT, media=Files(outcome))
-    assert "an image (image/png) stood here" in json.dumps(body["messages"])
-    assert "see" in json.dumps(body["messages"])
+    assert "an image (image/png) stood here" in json.dumps(said_to(body))
+    assert "see" in json.dumps(said_to(body))
 
 
-@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+@EACH
 @pytest.mark.parametrize(
     ("data", "wire"),
     [
@@ -184,10 +199,10 @@ def test_a_picture_that_cannot_be_had_never_fails_the_request(outcome: Any, dial
 )  # fmt: skip
 def test_picture_data_is_base64_or_a_note(data: str, wire: str, dialect: Dialect) -> None:
     body = sent(dialect, [user_message("see", [Image(media_type="image/png", data=data)])], GPT)
-    picture = body["messages"][0]["content"]
+    picture = said_to(body)[0]["content"]
     if wire:
         url = f"data:image/png;base64,{wire}"
-        assert picture[0].get("image_url") == {"url": url} or picture[0]["source"]["data"] == wire
+        assert picture[0].get("image_url") in ({"url": url}, url) or picture[0]["source"]["data"] == wire
     else:
         assert "stood here" in json.dumps(picture) and '"type": "image' not in json.dumps(picture)
 
@@ -238,7 +253,7 @@ ODD_NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+@EACH
 def test_names_no_vendor_takes_are_mapped_and_stay_different(dialect: Dialect) -> None:
     history: list[Message] = [user_message("go")]
     good = ["add", "x" * 64, "A-b_9"]
@@ -247,7 +262,10 @@ def test_names_no_vendor_takes_are_mapped_and_stay_different(dialect: Dialect) -
     kept = [c.name for m in history for c in calls_of(m)]
     tools = [ToolDef(n, "", {}) for n in ODD_NAMES]
     body = sent(dialect, history, tools=tools)
-    if "tool_calls" in str(body):
+    if "input" in body:
+        names = [i["name"] for i in body["input"] if i.get("type") == "function_call"]
+        offered = [t["name"] for t in body["tools"]]
+    elif "tool_calls" in str(body):
         names = [c["function"]["name"] for m in body["messages"] for c in m.get("tool_calls", ())]
         offered = [t["function"]["name"] for t in body["tools"]]
     else:
@@ -349,14 +367,22 @@ texts = st.sampled_from(["", " ", "hi", "caffè ☕", "\ud83c", "\udf78x", "a\nb
 )
 images = st.builds(Image, media_type=st.sampled_from(["image/png", "image/bmp"]), data=st.sampled_from([PNG, "", None]))
 values = st.dictionaries(texts, texts | st.integers() | st.lists(texts, max_size=2), max_size=3)
-stamps = st.sampled_from([("anthropic/m", "anthropic_messages"), ("openai/m", "openai_chat"), ("", "")])
+stamps = st.sampled_from([
+    ("anthropic/m", "anthropic_messages"), ("openai/m", "openai_chat"), ("openai/m", "openai_responses"), ("", ""),
+])  # fmt: skip
 thoughts = st.builds(
     Thinking, text=texts, signature=st.sampled_from([None, "sig"]), redacted=st.sampled_from([None, None, "blob"]),
-    vendor=st.sampled_from([None, {"other": 1}, {"reasoning_detail": {"type": "reasoning.text"}}]),
+    encrypted=st.sampled_from([None, "sealed"]),
+    vendor=st.sampled_from([
+        None, {"other": 1}, {"reasoning_detail": {"type": "reasoning.text"}}, {"item": "rs_1", "part": "summary_text"},
+        {"item": "rs_2", "part": "reasoning_text"}, {"part": "summary_text"},
+    ]),
 )  # fmt: skip
-opaque = st.just(
-    Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "w", "input": {}})
-)
+opaque = st.sampled_from([
+    Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "w", "input": {}}),
+    Opaque(kind="web_search_call", vendor={"type": "web_search_call", "id": "ws_1", "status": "completed"}),
+    Opaque(kind="tool_search_call", vendor={"type": "tool_search_call", "id": "ts_1", "call_id": "x"}),
+])  # fmt: skip
 ids = st.sampled_from(["call_1", "call_2", "x" * 80, "fn:0", "", "toolu_1", "\ud83c"])
 
 names = st.sampled_from(["add", "\ud83c", "web.search", "検索", "x" * 65, " "])
@@ -378,6 +404,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
         ]  # fmt: skip
         blocks = [*draw(st.lists(st.builds(Text, text=texts) | thoughts | opaque, max_size=3)), *calls]
         model, api = draw(stamps)
+        blocks = [b for b in blocks if not isinstance(b, Opaque) or ("search" in b.kind) is (api == "openai_responses")]
         stop = draw(st.sampled_from(["stop", "tool_use", "aborted", "error", "length"]))
         out.append(AssistantMessage(list(draw(st.permutations(blocks))), model, api, stop))
         out += [ToolMessage(c.id, [Text(text=draw(texts))], draw(st.booleans())) for c in calls_of(out[-1])]
@@ -440,20 +467,25 @@ def test_any_history_gives_a_valid_request(history: list[Message]) -> None:
     check_anthropic(sent(anthropic(), history))
     for vendor in ("openai", "mistral", "openrouter", "deepseek"):
         check_chat(sent(chat(vendor), history))
+    assert check_openai_responses(sent(responses(), history)) is None
+
+
+def dialect_of(name: str) -> Dialect:
+    return anthropic() if name == "anthropic" else responses() if name == "responses" else chat(name)
 
 
 @settings(max_examples=100, deadline=None)
-@given(histories(), st.sampled_from(["anthropic", "openai", "mistral"]))
+@given(histories(), st.sampled_from(["anthropic", "openai", "mistral", "responses"]))
 def test_requests_grow_at_their_end_only(history: list[Message], vendor: str) -> None:
     """What is built on the last request is what a fresh process builds, and begins as the last one did."""
-    running = anthropic() if vendor == "anthropic" else chat(vendor)
+    running = dialect_of(vendor)
     before = b""
     for n in range(1, len(history) + 1):
         if calls_of(history[n - 1]) or (n < len(history) and isinstance(history[n], ToolMessage)):
             continue  # no request is made between a call and its last result
         params = CompletionParams("m", history[:n], system="s", tools=[ADD])
         body = running.request(params, base_url="http://h", api_key="k").body
-        fresh = anthropic() if vendor == "anthropic" else chat(vendor)
+        fresh = dialect_of(vendor)
         assert body == fresh.request(params, base_url="http://h", api_key="k").body
         if type(history[n - 1]) is not AssistantMessage:
             shared = before.rstrip(b"]}")
@@ -481,7 +513,7 @@ def test_a_long_history_costs_little_the_second_time() -> None:
             tool_result(f"c{i}", "z" * 2_000),
         ]
         history.append(said(Text(text="ok")))
-    for dialect in (anthropic(), chat()):
+    for dialect in (anthropic(), chat(), responses()):
         dialect.request(CompletionParams("m", history), base_url="http://h", api_key="k")
         best = 1.0
         for _ in range(20):
@@ -888,16 +920,16 @@ def test_one_call_that_is_not_in_a_list() -> None:
     assert calls_in(chat(), json.dumps(whole).encode()) == [({"a": 1}, '{"a": 1}')]
 
 
-@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+@EACH
 def test_an_empty_body_and_half_a_json_body_broke_off(dialect: Dialect) -> None:
     said = {"choices": [{"index": 0, "message": {"content": "who"}}], "content": [{"type": "text", "text": "w"}]}
-    whole = json.dumps(said)
+    whole = json.dumps({**said, "output": []})
     assert isinstance(heard(dialect, whole.encode())[1], AssistantMessage)
     for body in (b"", b"\n\n \r\n", b"\xef\xbb\xbf", *(whole[:n].encode() for n in range(1, len(whole)))):
         broke_off(dialect, body)
 
 
-@pytest.mark.parametrize("dialect", [chat(), anthropic()], ids=["chat", "anthropic"])
+@EACH
 def test_an_error_as_the_whole_body_has_a_class_and_a_sentence(dialect: Dialect) -> None:
     for body, class_, words in (
         (b'{"error":"model not found"}', "not_found", "model not found"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -40,8 +40,9 @@ from orkas.providers.google import Google
 from orkas.providers.http import HttpProvider
 from orkas.providers.ollama import Ollama
 from orkas.providers.openai_chat import OpenAIChat
+from orkas.providers.openai_responses import OpenAIResponses
 from orkas.providers.vendors import Vendor
-from orkas.testing.bedrock_rendering import frame
+from orkas.testing.rendering_bedrock import frame
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 WIRE = SHARED / "wire"
@@ -50,13 +51,24 @@ FULL = bool(os.environ.get("ORKAS_FULL"))
 
 CASES = sorted(
     p.parent
-    for kind in ("anthropic/messages", "vertex/anthropic_messages", "*/chat_completions", "*/*generate_content", "ollama/api_chat", "bedrock/*", "cohere/chat_v2")
+    for kind in (
+        "anthropic/messages", "vertex/anthropic_messages", "*/chat_completions", "*/responses", "*/*generate_content",
+        "ollama/api_chat", "bedrock/*", "cohere/chat_v2",
+    )
     for p in WIRE.glob(f"{kind}/*/expected.json")
 )
 if not CASES:
     pytest.skip("no recorded traffic at hand (set ORKAS_SHARED)", allow_module_level=True)
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.parts[-3]}/{c.name}")
+
+
+_DIALECTS: dict[str, Callable[[str], Dialect]] = {
+    "messages": Anthropic, "chat_completions": OpenAIChat, "responses": OpenAIResponses, "generate_content": Google,
+    "api_chat": Ollama, "chat_v2": Cohere, "converse": Bedrock, "converse_stream": Bedrock, "invoke_anthropic": Bedrock,
+    "invoke_stream_anthropic": Bedrock,
+}  # fmt: skip
+"""By the end of the name of a case's folder."""
 
 
 class Recording:
@@ -73,13 +85,8 @@ class Recording:
     @property
     def dialect(self) -> Dialect:
         api = self.case.parts[-2]
-        if api.endswith("generate_content"):
-            return Google(self.vendor)
-        if self.vendor == "bedrock":
-            return Bedrock()
-        if own := {"api_chat": Ollama, "chat_v2": Cohere}.get(api):
-            return own(self.vendor)
-        return Anthropic(self.vendor) if api.endswith("messages") else OpenAIChat(self.vendor)
+        dialect = next(d for end, d in _DIALECTS.items() if api.endswith(end))
+        return dialect(self.vendor)
 
     def reader(self) -> Reader:
         return self.dialect.reader(model=f"{self.vendor}/m")
@@ -148,6 +155,8 @@ def wanted(expected: dict[str, Any]) -> dict[str, Any]:
 def check(recording: Recording, message: AssistantMessage, error: ProviderError | None) -> None:
     expected = recording.expected
     got, want = facts(message, error), wanted(deepcopy(expected))
+    if recording.case.parts[-2] == "responses":
+        check_items(message, want["tool_calls"], expected)
     for mine, theirs in zip(got["tool_calls"], want["tool_calls"], strict=False):
         if not theirs["id"]:  # the wire has none: any id of our own will do
             assert mine["id"]
@@ -159,6 +168,17 @@ def check(recording: Recording, message: AssistantMessage, error: ProviderError 
         want["text_blocks"] = got["text_blocks"]
     assert got == want
     check_error(expected["error"], error)
+
+
+def check_items(message: AssistantMessage, calls: list[dict[str, Any]], expected: dict[str, Any]) -> None:
+    """What only Responses have: ids of items, calls given as free text, sources."""
+    for mine, theirs in zip(calls_of(message), calls, strict=True):
+        kept = mine.vendor or {}
+        assert kept.get("id") == theirs.pop("item_id")
+        assert (kept.get("type") == "custom_tool_call") is theirs.pop("custom", False)
+    cited = sum(len((b.vendor or {}).get("annotations", ())) for b in message.content if isinstance(b, Text))
+    assert cited == expected["citations"]
+    assert (message.vendor or {}).get("refusal") == expected.get("refusal")
 
 
 def check_error(expected: dict[str, Any] | None, error: ProviderError | None) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
+    Opaque,
     Text,
     Thinking,
     ToolCall,
@@ -72,11 +73,13 @@ def continuation(params: CompletionParams, first: AssistantMessage) -> Completio
 
 def joined(first: AssistantMessage, second: AssistantMessage) -> AssistantMessage:
     """One message of a text and its continuation: what both say, once; no call of the second. Its thinking belongs to a
-    request that is not in the history, so it stays only where there was no text before it."""
+    request that is not in the history, so it stays only where there was no text before it; and with it
+    goes what its vendor knows the rest of the reply by."""
     rest: list[Block] = [b for b in second.content if not isinstance(b, ToolCall)]
     before: list[Block] = list(first.content)
     if text_of(first):
-        rest = [b for b in rest if not isinstance(b, Thinking)]
+        if any(isinstance(b, Thinking) for b in rest):
+            rest = [replace(b, vendor=None) for b in rest if not isinstance(b, Thinking | Opaque)]
         rest = _without(rest, overlap(text_of(first), text_of(second)))
     else:
         before = [Thinking(text=b.text) for b in first.content if isinstance(b, Thinking) and b.text]

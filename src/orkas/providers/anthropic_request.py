@@ -21,6 +21,7 @@ from orkas.infra.messages import (
 from orkas.providers.base import CompletionParams, Request, ToolDef
 from orkas.providers.catalog import anthropic_thinking, model_info
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
     NO_OUTPUT,
@@ -29,7 +30,7 @@ from orkas.providers.transform import (
     endpoint,
     image_base64,
     image_note,
-    schema,
+    key_headers,
     wire_name,
 )
 from orkas.providers.vendors import Quirks
@@ -93,14 +94,8 @@ class AnthropicRequests:
         return options
 
 
-def key_headers(api_key: str | None, header: str = "x-api-key") -> dict[str, str]:
-    if not api_key:
-        return {}
-    return {header: f"Bearer {api_key}" if header == "authorization" else api_key}
-
-
 def _tool(tool: ToolDef) -> dict[str, Any]:
-    return {"name": wire_name(tool.name), "description": tool.description, "input_schema": schema(tool.parameters)}
+    return {"name": wire_name(tool.name), "description": tool.description, "input_schema": clean(tool.parameters)}
 
 
 def _thinking(params: CompletionParams, limit: int, target: str) -> dict[str, Any]:

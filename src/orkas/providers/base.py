@@ -126,7 +126,8 @@ class Dialect(Protocol):
     """One wire protocol. Stateless but for bytes of messages it has encoded before."""
 
     api: str
-    """Its name in provenance and records: ``anthropic_messages``, ``openai_chat``."""
+    """Its name in provenance and records: ``anthropic_messages``, ``openai_chat``, ``openai_responses``,
+    ``google_generate_content``."""
 
     def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request: ...
 

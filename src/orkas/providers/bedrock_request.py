@@ -23,6 +23,7 @@ from orkas.providers.aws import Signer
 from orkas.providers.base import CompletionParams, Request, ToolDef
 from orkas.providers.catalog import Converse, anthropic_thinking, converse, model_info
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
     NO_OUTPUT,
@@ -30,7 +31,6 @@ from orkas.providers.transform import (
     assistant_blocks,
     image_base64,
     image_note,
-    schema,
     wire_name,
 )
 
@@ -117,7 +117,7 @@ def _tool(tool: ToolDef) -> dict[str, Any]:
     described = {"description": tool.description} if tool.description.strip() else {}
     return {
         "toolSpec": {
-            "name": wire_name(tool.name), **described, "inputSchema": {"json": schema(tool.parameters)},
+            "name": wire_name(tool.name), **described, "inputSchema": {"json": clean(tool.parameters)},
         }
     }  # fmt: skip
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from orkas.providers.base import ModelInfo
+from orkas.providers.base import ModelInfo, ThinkingLevel
 
-__all__ = ["Converse", "Gemini", "anthropic_thinking", "cohere_thinks", "converse", "gemini", "model_info"]
+__all__ = [
+    "Converse", "Gemini", "anthropic_thinking", "cohere_thinks", "converse", "gemini", "is_plain_openai", "model_info",
+    "openai_effort", "reasons_openai",
+]  # fmt: skip
 
 
 class _Row(NamedTuple):
@@ -144,6 +147,35 @@ def anthropic_thinking(model: str) -> Literal["", "budget", "adaptive"]:
     parts = name.split("-")[2:]
     version = [int(p) for p in parts[:2] if p.isdecimal() and len(p) < 4]
     return "budget" if version and [*version, 0][:2] < [4, 6] else "adaptive"
+
+
+def reasons_openai(model: str) -> bool:
+    """One of OpenAI's reasoning models by name."""
+    name = model.rpartition("/")[2]
+    return name.startswith(("o1", "o3", "o4", "gpt-5", "codex")) and "chat" not in name
+
+
+def is_plain_openai(model: str) -> bool:
+    """An OpenAI model without reasoning: it refuses the switch."""
+    return model.startswith(("gpt-3", "gpt-4", "chatgpt")) or ("gpt-5" in model and "chat" in model)
+
+
+def openai_effort(model: str, level: ThinkingLevel) -> str:
+    """The effort that a thinking level stands for; empty where the model takes no such word.
+
+    Off is the least a model can do: ``none`` from gpt-5.1 on, ``minimal`` for gpt-5, ``low`` for codex models; the
+    o-series and the pro models always think.
+    """
+    name = model.rpartition("/")[2]
+    if is_plain_openai(name):
+        return ""
+    if level != "off":
+        return level
+    if "codex" in name:
+        return "low"
+    if "-pro" in name or not name.startswith("gpt-5"):
+        return ""
+    return "none" if name.startswith("gpt-5.") else "minimal"
 
 
 def cohere_thinks(model: str) -> bool:

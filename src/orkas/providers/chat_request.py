@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,17 +20,20 @@ from orkas.infra.messages import (
     text_of,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Request, ThinkingLevel, ToolDef
-from orkas.providers.catalog import model_info
+from orkas.providers.catalog import is_plain_openai, model_info, reasons_openai
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
     NO_OUTPUT,
     Ids,
     assistant_blocks,
+    cache_key,
     endpoint,
     image_base64,
     image_note,
-    schema,
+    key_headers,
+    wire_arguments,
     wire_name,
 )
 from orkas.providers.vendors import Quirks
@@ -74,7 +76,7 @@ class ChatRequests:
         if params.tools and params.tool_choice == "none":
             options["tool_choice"] = "none"
         if quirks.cache_key and params.session_id:
-            options[quirks.cache_key] = _cache_key(params.session_id)
+            options[quirks.cache_key] = cache_key(params.session_id)
         options.update(_thinking(quirks.thinking, params.model, params.thinking))
         return options
 
@@ -88,33 +90,14 @@ class ChatRequests:
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
         headers.update(key_headers(api_key, self._key_header))
         if self._quirks.cache_header and params.session_id:
-            headers[self._quirks.cache_header] = _cache_key(params.session_id)
+            headers[self._quirks.cache_header] = cache_key(params.session_id)
         return headers
-
-
-def key_headers(api_key: str | None, header: str = "") -> dict[str, str]:
-    if not api_key:
-        return {}
-    return {header: api_key} if header else {"authorization": f"Bearer {api_key}"}
-
-
-def _cache_key(session_id: str) -> str:
-    """The session's id, or a hash where it is longer than 64 characters (a cut would make different ids equal)."""
-    if len(session_id) <= 64 and session_id.isascii() and session_id.isprintable():
-        return session_id
-    return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _reasons(model: str) -> bool:
-    """OpenAI's reasoning models by name."""
-    name = model.rpartition("/")[2]
-    return name.startswith(("o1", "o3", "o4", "gpt-5", "codex")) and "chat" not in name
 
 
 def _system_role(model: str) -> str:
     if model.startswith(("o1-mini", "o1-preview")):
         return "user"
-    return "developer" if _reasons(model) else "system"
+    return "developer" if reasons_openai(model) else "system"
 
 
 def _thinking(style: str, model: str, level: ThinkingLevel | None) -> dict[str, Any]:
@@ -128,19 +111,14 @@ def _thinking(style: str, model: str, level: ThinkingLevel | None) -> dict[str, 
     if style == "thinking_type":
         return {"thinking": {"type": "enabled" if on else "disabled"}}
     if on:
-        return {"reasoning_effort": level} if not _plain_openai(model) else {}
+        return {"reasoning_effort": level} if not is_plain_openai(model) else {}
     if model.startswith("gpt-5"):
         return {"reasoning_effort": "none" if model.startswith("gpt-5.") else "minimal"}
-    return {} if _plain_openai(model) or _reasons(model) else {"reasoning_effort": "none"}
-
-
-def _plain_openai(model: str) -> bool:
-    """An OpenAI model without reasoning: it refuses the switch."""
-    return model.startswith(("gpt-3", "gpt-4", "chatgpt")) or ("gpt-5" in model and "chat" in model)
+    return {} if is_plain_openai(model) or reasons_openai(model) else {"reasoning_effort": "none"}
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:
-    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": schema(tool.parameters)}
+    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": clean(tool.parameters)}
     return {"type": "function", "function": function}
 
 
@@ -310,21 +288,8 @@ def _detail(block: Thinking) -> dict[str, Any] | None:
 
 
 def _wire_call(call: ToolCall, wire: str, *, same: bool) -> dict[str, Any]:
-    function = {"name": wire_name(call.name), "arguments": _arguments(call)}
+    function = {"name": wire_name(call.name), "arguments": wire_arguments(call)}
     data: dict[str, Any] = {"id": wire, "type": "function", "function": function}
     if same and call.vendor and (extra := call.vendor.get("extra_content")):
         data["extra_content"] = extra
     return data
-
-
-def _arguments(call: ToolCall) -> str:
-    """The model's own spelling where it is one JSON object: servers parse it, and a broken one fails the request."""
-    if call.arguments is None:
-        return "{}"
-    if call.arguments_raw:
-        try:
-            if isinstance(msgspec.json.decode(call.arguments_raw), dict):
-                return call.arguments_raw
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            pass
-    return encode(call.arguments).decode()

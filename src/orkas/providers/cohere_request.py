@@ -20,6 +20,7 @@ from orkas.infra.messages import (
 from orkas.providers.base import CompletionParams, Request, ToolDef
 from orkas.providers.catalog import cohere_thinks, model_info
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
     NO_OUTPUT,
@@ -28,7 +29,8 @@ from orkas.providers.transform import (
     endpoint,
     image_base64,
     image_note,
-    schema,
+    is_own,
+    wire_arguments,
     wire_name,
 )
 
@@ -94,7 +96,7 @@ def _thinking(level: str, limit: int | None) -> dict[str, Any]:
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:
-    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": schema(tool.parameters)}
+    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": clean(tool.parameters)}
     return {"type": "function", "function": function}
 
 
@@ -168,7 +170,7 @@ class ChatWriter(Writer):
         return self.keep(message, data) if plain else data
 
     def _record(self, message: AssistantMessage, calls: list[ToolCall], wires: list[str]) -> dict[str, Any]:
-        same = message.model == self._target and message.api == API
+        same = is_own(message, model=self._target, api=API)
         content = [_part(b) for b in assistant_blocks(message, model=self._target, api=API) if type(b) is not ToolCall]
         said = [part for part in content if part]
         plan = (message.vendor or {}).get(PLAN) if same else None
@@ -193,5 +195,5 @@ def _part(block: object) -> dict[str, Any]:
 
 
 def _call(call: ToolCall, wire: str) -> dict[str, Any]:
-    function = {"name": wire_name(call.name), "arguments": encode(call.arguments or {}).decode()}
+    function = {"name": wire_name(call.name), "arguments": wire_arguments(call)}
     return {"id": wire, "type": "function", "function": function}

@@ -25,6 +25,7 @@ from orkas.providers.base import CompletionParams, Request, ToolDef
 from orkas.providers.catalog import Gemini, gemini, model_info
 from orkas.providers.google_schema import openapi
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
     NO_OUTPUT,
@@ -32,7 +33,7 @@ from orkas.providers.transform import (
     endpoint,
     image_base64,
     image_note,
-    schema,
+    is_own,
     wire_name,
 )
 from orkas.providers.vendors import Quirks
@@ -128,7 +129,7 @@ def _thinking(params: CompletionParams, traits: Gemini) -> dict[str, Any]:
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:
-    parameters = schema(tool.parameters)
+    parameters = clean(tool.parameters)
     return {"name": wire_name(tool.name), "description": tool.description, "parametersJsonSchema": parameters}
 
 
@@ -277,7 +278,7 @@ class ContentsWriter(Writer):
                 self._calls.setdefault(call.id, deque()).append((wire_name(call.name), _id_of(call) if same else ""))
         if (found := self.kept(message)) is not None:
             return found
-        own = same and message.stop_reason not in ("error", "aborted")
+        own = is_own(message, model=self._target, api=API)
         blocks = message.content if own else assistant_blocks(message, model=self._target, api=API)
         parts = [part for block in blocks for part in self._parts(block, own=own, same=same)]
         if not any(_says(part) for part in parts):

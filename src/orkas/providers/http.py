@@ -20,7 +20,7 @@ from orkas.providers.base import (
     drained,
 )
 from orkas.providers.catalog import model_info
-from orkas.providers.transform import wire_name
+from orkas.providers.transform import endpoint, wire_name
 from orkas.providers.unthinking import Unthinking
 from orkas.providers.vendors import Vendor
 
@@ -113,17 +113,12 @@ class HttpProvider:
         await self._http.aclose()
 
     def _probe(self) -> tuple[str, dict[str, str]]:
-        from urllib.parse import urlsplit, urlunsplit
-
         if isinstance(self._dialect, Probing):
             own = self._dialect.probe(base_url=self.base_url, api_key=self._key)
             return own.url, own.headers
         sample = self.request(CompletionParams(model="probe", messages=[]))
-        parts = urlsplit(self.base_url)
-        base = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/messages").removesuffix("/chat")
-        path = base + self._row.models
         headers = {k: v for k, v in sample.headers.items() if k not in ("content-type", "accept")}
-        return urlunsplit(parts._replace(path=path)), headers
+        return endpoint(self.base_url, self._row.models), headers
 
     def _need_key(self) -> None:
         if self._key is None and not self._local:

@@ -21,6 +21,7 @@ from orkas.infra.messages import (
 from orkas.providers.base import CompletionParams, Request, ToolDef
 from orkas.providers.catalog import model_info
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
     NO_OUTPUT,
@@ -28,7 +29,7 @@ from orkas.providers.transform import (
     endpoint,
     image_base64,
     image_note,
-    schema,
+    is_own,
     wire_name,
 )
 
@@ -103,7 +104,7 @@ def _think(model: str, level: str) -> bool | str:
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:
-    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": schema(tool.parameters)}
+    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": clean(tool.parameters)}
     return {"type": "function", "function": function}
 
 
@@ -191,7 +192,7 @@ class ChatWriter(Writer):
         return data
 
     def _assistant(self, message: AssistantMessage) -> bytes:
-        same = message.model == self._target and message.api == API
+        same = is_own(message, model=self._target, api=API)
         for call in message.content:
             if type(call) is ToolCall:
                 self._calls.setdefault(call.id, deque()).append((wire_name(call.name), _id_of(call) if same else ""))

@@ -160,7 +160,7 @@ def _complete(url: str, row: Vendor, base_url: str) -> str:
     path = parts.path.rstrip("/")
     if row.compatible and path.endswith(row.compatible):
         path = path.removesuffix(row.compatible) + own.path
-    path = path or own.path.rstrip("/") or "/v1"
+    path = path or own.path.rstrip("/") or row.path or "/v1"
     return parts._replace(netloc=netloc, path=path).geturl()
 
 
@@ -169,6 +169,10 @@ def _dialect(vendor: str, row: Vendor, signer: Signer | None = None) -> Dialect:
         from orkas.providers.anthropic import Anthropic
 
         return Anthropic(vendor, row.quirks, row.key_header)
+    if row.dialect == "openai_responses":
+        from orkas.providers.openai_responses import OpenAIResponses
+
+        return OpenAIResponses(vendor, row.quirks, row.key_header)
     if row.dialect == "google":
         from orkas.providers.google import Google
 

@@ -11,12 +11,24 @@ import hashlib
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
-from orkas.infra.messages import AssistantMessage, Block, Image, Opaque, Text, Thinking, ToolCall, well_formed
+import msgspec
+
+from orkas.infra.messages import (
+    AssistantMessage,
+    Block,
+    Image,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    encode,
+    well_formed,
+)  # fmt: skip
 
 __all__ = [
-    "EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "endpoint", "image_base64", "image_note", "schema", "wire_name",
+    "EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "cache_key", "endpoint", "image_base64", "image_note", "is_own",
+    "key_headers", "wire_arguments", "wire_name",
 ]  # fmt: skip
 
 EMPTY = "(empty)"
@@ -30,6 +42,7 @@ _FORMS: dict[str, tuple[re.Pattern[str], int]] = {
     "chat": (re.compile(r"[!-~]{1,40}"), 24),
     "anthropic": (re.compile(r"[A-Za-z0-9_-]{1,64}"), 24),
     "bedrock": (re.compile(r"[A-Za-z0-9_.:-]{1,64}"), 24),
+    "responses": (re.compile(r"[!-~]{1,64}"), 24),
     "nine": (re.compile(r"[A-Za-z0-9]{9}"), 9),
 }
 
@@ -101,13 +114,18 @@ def wire_name(name: str) -> str:
     return f"{stem}_{mark}"
 
 
+def is_own(message: AssistantMessage, *, model: str, api: str) -> bool:
+    """``model`` (``vendor/model``) on ``api`` wrote this message, and to its end: it may have back all it gave."""
+    return message.model == model and message.api == api and message.stop_reason not in ("error", "aborted")
+
+
 def assistant_blocks(message: AssistantMessage, *, model: str, api: str) -> list[Block]:
     """The blocks of an assistant message that ``model`` (``vendor/model``) on ``api`` may see, calls last.
 
     Written by the same model: all of them. By another: its text and its calls; thinking, signatures and blocks only
     its own vendor understands are left out. Empty texts are left out always.
     """
-    same = message.model == model and message.api == api and message.stop_reason not in ("error", "aborted")
+    same = is_own(message, model=model, api=api)
     front: list[Block] = []
     calls: list[Block] = []
     for block in message.content:
@@ -164,15 +182,39 @@ def _checked(data: str) -> tuple[str, str]:
     return (data, "") if pixels else ("", "it is empty")
 
 
-def schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A tool's schema as every vendor takes it: an object with its properties named, even if there are none."""
-    if parameters.get("type") == "object" and isinstance(parameters.get("properties"), dict):
-        return parameters
-    return {**parameters, "type": "object", "properties": parameters.get("properties") or {}}
+def wire_arguments(call: ToolCall) -> str:
+    """The model's own spelling where it is one JSON object: servers parse it, and a broken one fails the request."""
+    if call.arguments is None:
+        return "{}"
+    if call.arguments_raw:
+        try:
+            if isinstance(msgspec.json.decode(call.arguments_raw), dict):
+                return call.arguments_raw
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            pass
+    return encode(call.arguments).decode()
+
+
+def cache_key(session_id: str) -> str:
+    """The session's id, or a hash where it is longer than 64 characters (a cut would make different ids equal)."""
+    if len(session_id) <= 64 and session_id.isascii() and session_id.isprintable():
+        return session_id
+    return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def key_headers(api_key: str | None, header: str = "") -> dict[str, str]:
+    """The key in a header of its own, or as a bearer token where the row names none or that one."""
+    if not api_key:
+        return {}
+    return {"authorization": f"Bearer {api_key}"} if header in ("", "authorization") else {header: api_key}
+
+
+_ENDPOINT = re.compile(
+    r"(?:/(?:chat/completions|messages|responses|(?:publishers/[^/]+/)?models/[^/]+:[a-zA-Z]+)|(?<=/api|../v2)/chat)$"
+)
 
 
 def endpoint(base_url: str, path: str) -> str:
-    """The address of ``path`` below a base URL, which may name it already and may carry a query."""
+    """The address of ``path`` below a base URL, which may name an endpoint already and may carry a query."""
     base, mark, query = base_url.partition("?")
-    base = base.rstrip("/")
-    return (base if base.endswith(path) else base + path) + mark + query
+    return _ENDPOINT.sub("", base.rstrip("/")) + path + mark + query

@@ -7,7 +7,7 @@ import re
 from msgspec.structs import replace
 
 from orkas.infra.errors import ProviderError
-from orkas.infra.messages import AssistantMessage, Message, Thinking
+from orkas.infra.messages import AssistantMessage, Block, Message, Opaque, Thinking, ToolCall
 from orkas.providers.base import CompletionParams
 
 __all__ = ["Unthinking"]
@@ -22,7 +22,10 @@ _BLAMED = re.compile(
 
 
 class Unthinking:
-    """The messages of one provider that go out without their thinking from now on."""
+    """The messages of one provider that go out like another model's from now on: their words and calls alone.
+
+    What a vendor signed or sealed may stand on any of their blocks, and the others may be bound to it.
+    """
 
     def __init__(self) -> None:
         self._bare: dict[int, tuple[Message, Message]] = {}
@@ -36,10 +39,10 @@ class Unthinking:
             return False
         known = len(self._bare)
         for m in params.messages:
-            if type(m) is AssistantMessage and m.model == model and m.api == api and id(m) not in self._bare:
-                content = [b for b in m.content if not isinstance(b, Thinking)]
-                if len(content) < len(m.content):
-                    self._bare[id(m)] = (m, replace(m, content=content))
+            if type(m) is not AssistantMessage or (m.model, m.api) != (model, api) or id(m) in self._bare:
+                continue
+            if any(_has_own(b) for b in m.content):
+                self._bare[id(m)] = (m, replace(m, model="", api=""))
         return len(self._bare) > known
 
     def applied(self, params: CompletionParams) -> CompletionParams:
@@ -47,3 +50,10 @@ class Unthinking:
         if not self._bare:
             return params
         return replace(params, messages=[self._bare[id(m)][1] if id(m) in self._bare else m for m in params.messages])
+
+
+def _has_own(block: Block) -> bool:
+    """Holds what goes back only to the model that gave it."""
+    if isinstance(block, Thinking | Opaque):
+        return True
+    return bool(block.vendor) or (isinstance(block, ToolCall) and bool(block.signature))

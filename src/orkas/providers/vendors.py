@@ -19,15 +19,16 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stream_options: bool = True
     """Asks for usage at the end of a stream; some servers refuse the field."""
     developer: bool = False
-    """Reasoning models want the system prompt from a ``developer``."""
+    """Reasoning models want the system prompt from a ``developer`` (Responses: not as ``instructions``)."""
     thinking: ThinkingStyle = ""
     """How reasoning is switched; empty: it cannot be."""
     thinking_back: Literal["", "reasoning_content", "reasoning", "reasoning_details", "parts"] = ""
     """The field in which the model's own reasoning goes back to it; empty: it does not."""
     thinking_required: bool = False
     """Every assistant message with calls needs that field, even empty."""
-    ids: Literal["chat", "anthropic", "nine"] = "chat"
-    """What a call id may look like: 40 printable characters, 64 of [A-Za-z0-9_-], exactly 9 letters and digits."""
+    ids: Literal["chat", "anthropic", "nine", "responses"] = "chat"
+    """What a call id may look like: 40 printable characters, 64 of [A-Za-z0-9_-], exactly 9 letters and digits, 64
+    printable characters."""
     assistant_after_tool: bool = False
     """A user message may not follow a tool result directly."""
     content_null: bool = True
@@ -46,8 +47,10 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``; with
     ``{region}``: see ``aws``."""
 
-    dialect: Literal["openai_chat", "anthropic", "google", "ollama", "bedrock", "cohere"]
+    dialect: Literal["openai_responses", "openai_chat", "anthropic", "google", "ollama", "bedrock", "cohere"]
     base_url: str = ""
+    path: str = ""
+    """Path of the API below a bare host, where there is no ``base_url`` that tells; empty: ``/v1``."""
     keys: tuple[str, ...] = ()
     """Environment variables that hold the key besides ``<ROW>_API_KEY``, in order."""
     urls: tuple[str, ...] = ()

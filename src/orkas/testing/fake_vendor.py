@@ -32,9 +32,7 @@ from urllib.parse import unquote
 
 from orkas.infra.messages import AssistantMessage
 from orkas.testing import http1
-from orkas.testing.bedrock_rendering import bedrock_signatures
-from orkas.testing.google_rendering import google_signatures
-from orkas.testing.rendering import Piece, Say
+from orkas.testing.given import given_out
 from orkas.testing.replay import RESET, Asked, Recording, Reply, Response, as_reply
 from orkas.testing.rules import (
     Rejection,
@@ -45,14 +43,16 @@ from orkas.testing.rules import (
     check_http,
     check_ollama,
     check_openai_chat,
+    check_openai_responses,
     parse_body,
 )
 from orkas.testing.rules.base import Api, model_missing
+from orkas.testing.say import Piece, Say
 
 __all__ = ["FakeVendor", "Scripted", "VendorRequest"]
 
 _ENDPOINTS: dict[str, Api] = {
-    "/chat/completions": "openai", "/messages": "anthropic",
+    "/chat/completions": "openai", "/responses": "responses", "/messages": "anthropic",
     "/api/chat": "ollama", "/v2/chat": "cohere", "/converse-stream": "bedrock", "/converse": "bedrock",
     ":streamGenerateContent": "google", ":generateContent": "google", ":streamRawPredict": "anthropic",
 }  # fmt: skip
@@ -87,8 +87,8 @@ Scripted: TypeAlias = str | AssistantMessage | Say | Reply | Sequence[Piece] | C
 
 
 class FakeVendor:
-    """A server of its own thread that speaks OpenAI Chat Completions, Anthropic Messages, Gemini generateContent,
-    Ollama's own chat, Bedrock Converse and Cohere's chat.
+    """A server of its own thread that speaks OpenAI Responses, Chat Completions, Anthropic Messages, Gemini
+    generateContent, Ollama's own chat, Bedrock Converse and Cohere's chat.
 
     The n-th request that is well-formed gets the n-th reply; one that the real vendor would refuse is refused in its
     words and takes no reply. Any path that ends like the vendor's is served, so the base URL of every vendor's row
@@ -109,8 +109,10 @@ class FakeVendor:
         self.requests: list[VendorRequest] = []
         """Every request, in order of arrival."""
         self.signatures: dict[str, str] = {}
-        """Thinking that was given out, by its signature (redacted: by its data). Add what older sessions hold. Of
-        Google's signatures only they themselves count."""
+        """Thinking that was given out, by its signature (redacted: by its data; Responses: by its sealed content; of
+        Google's signatures only they themselves count). Add what older sessions hold."""
+        self.bonds: dict[str, str] = {}
+        """Ids of items that were given out behind a reasoning item, with that one's id (Responses)."""
         self.strict = strict
         self.keys = keys
         self.models = models
@@ -257,6 +259,8 @@ class FakeVendor:
             return model_missing(api, model)
         if not self.strict:
             return None
+        if api == "responses":
+            return check_openai_responses(body, seals=self.signatures, bonds=self.bonds)
         if api == "google":
             return check_google(body, model=str(model), signatures=self.signatures)
         if api == "bedrock":
@@ -280,12 +284,10 @@ class FakeVendor:
         return response
 
     def _remember(self, api: Api, body: bytes) -> None:
-        if api == "anthropic":
-            self.signatures |= _signatures_in(body)
-        elif api == "google":
-            self.signatures |= dict.fromkeys(google_signatures(body), "")
-        elif api == "bedrock":
-            self.signatures |= bedrock_signatures(body)
+        """Keep what must come back as it was given out."""
+        seals, bonds = given_out(api, body)
+        self.signatures |= seals
+        self.bonds |= bonds
 
     def _model_list(self, request: VendorRequest) -> Response:
         path = request.path.partition("?")[0]
@@ -404,28 +406,3 @@ def _reset(writer: asyncio.StreamWriter) -> None:
     sock = writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() now sends RST
     writer.transport.abort()
-
-
-def _signatures_in(body: bytes) -> dict[str, str]:
-    """The thinking that a Messages answer gives out, streamed or whole, by signature."""
-    if body.lstrip().startswith(b"{"):
-        return dict(filter(None, map(_signed, (_object(body) or {}).get("content", []))))
-    blocks: dict[int, dict[str, Any]] = {}
-    for line in body.splitlines():
-        event = _object(line.removeprefix(b"data:")) if line.startswith(b"data:") else None
-        if event is None:
-            continue
-        if event.get("type") == "content_block_start":
-            blocks[event["index"]] = event["content_block"]
-        elif event.get("type") == "content_block_delta" and (block := blocks.get(event["index"])):
-            for name in ("thinking", "signature"):
-                block[name] = block.get(name, "") + event["delta"].get(name, "")
-    return dict(filter(None, map(_signed, blocks.values())))
-
-
-def _signed(block: dict[str, Any]) -> tuple[str, str] | None:
-    if block.get("type") == "redacted_thinking":
-        return block["data"], ""
-    if block.get("type") == "thinking" and block.get("signature"):
-        return block["signature"], block["thinking"]
-    return None

@@ -76,7 +76,7 @@ class Spoken:
             body = as_json(self.say, asked.api, asked.body)
             return Response(200, {"content-type": "application/json"}, iter([body]))
         if asked.as_list:
-            from orkas.testing.google_rendering import google_list
+            from orkas.testing.rendering_google import google_list
 
             return Response(200, {"content-type": "application/json"}, google_list(self.say, asked.body))
         kind = _STREAMS.get(asked.api, "text/event-stream; charset=utf-8")

@@ -307,11 +307,6 @@ def _plainly() -> Iterator[Finding]:
         "approve", "note", "Approvals do not exist yet, so --approve is `all` by default: what the policy would ask "
         "about runs, what it denies does not; --approve none denies both.",
     )  # fmt: skip
-    yield Finding(
-        "openai",
-        "note",
-        "openai/… uses Chat Completions until the Responses dialect exists; openai-chat/… always does.",
-    )
 
 
 _CHECKS = (

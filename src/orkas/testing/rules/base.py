@@ -13,7 +13,7 @@ __all__ = [
     "parse_body", "words",
 ]  # fmt: skip
 
-Api: TypeAlias = Literal["openai", "anthropic", "google", "ollama", "bedrock", "cohere"]
+Api: TypeAlias = Literal["openai", "responses", "anthropic", "google", "ollama", "bedrock", "cohere"]
 
 MAX_BYTES = 32 * 1024 * 1024
 """Anthropic's documented limit of one request."""
@@ -83,6 +83,8 @@ def check_http(
 
 def _openai_http(headers: Mapping[str, str], keys: Collection[str] | None) -> Iterator[Rejection]:
     scheme, _, key = headers.get("authorization", "").partition(" ")
+    if "api-key" in headers:  # Azure
+        scheme, key = "bearer", headers["api-key"]
     if scheme.lower() != "bearer" or not key.strip():
         yield Rejection(
             "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer "
@@ -154,9 +156,12 @@ def _bearer_http(api: Api, headers: Mapping[str, str], keys: Collection[str] | N
 
 
 def model_missing(api: Api, model: object) -> Rejection:
-    """The 404 for a model that the account does not have."""
+    """The refusal of a model that the account does not have."""
     if api == "anthropic":
         return Rejection(f"model: {model}", 404)
+    if api == "responses":
+        text = f"The requested model '{model}' does not exist."
+        return Rejection(text, param="model", code="model_not_found")
     if api == "google":
         text = f"models/{model} is not found for API version v1beta, or is not supported for generateContent."
         return Rejection(text, 404)

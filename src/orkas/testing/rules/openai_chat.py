@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from orkas.testing.rules.base import Rejection, blank, has_lone_surrogate, no_json, objects, words
-from orkas.testing.rules.schema import schema_fault
+from orkas.testing.rules.base import Rejection, has_lone_surrogate, no_json, objects, words
+from orkas.testing.rules.openai_words import (
+    MAX_CACHE_KEY,
+    MAX_TOOLS,
+    empty_array,
+    image_faults,
+    missing,
+    name_faults,
+    too_long,
+    tool_faults,
+    unknown,
+    wrong_type,
+)  # fmt: skip
 
 __all__ = ["check_openai_chat"]
 
@@ -41,9 +51,8 @@ _PARTS = {
     "refusal": words("type refusal"),
 }
 _PART_NAMES = "'text', 'image_url', 'input_audio', 'refusal', 'audio', and 'file'"
-_NAME = re.compile(r"[a-zA-Z0-9_-]+")
-MAX_ID, MAX_NAME, MAX_TOOLS, MAX_CACHE_KEY = 40, 64, 128, 64
-"""Lengths as the vendor's refusals state them."""
+MAX_ID = 40
+"""Characters of a call's id."""
 
 
 def check_openai_chat(body: Any) -> Rejection | None:
@@ -56,7 +65,7 @@ def check_openai_chat(body: Any) -> Rejection | None:
 
 def _faults(body: Any) -> Iterator[Rejection]:
     if not isinstance(body, dict):
-        yield _wrong_type("body", "an object", body)
+        yield wrong_type("body", "an object", body)
         return
     if has_lone_surrogate(body):
         yield no_json("openai", "")
@@ -66,7 +75,7 @@ def _faults(body: Any) -> Iterator[Rejection]:
         yield Rejection("Missing required parameter: 'messages'.", param="messages", code="missing_required_parameter")
         return
     if not messages:
-        yield _empty_array("messages")
+        yield empty_array("messages")
     for i, message in enumerate(messages):
         yield from _message(message, i)
     yield from _pairing(messages)
@@ -90,13 +99,13 @@ def _top(body: dict[str, Any]) -> Iterator[Rejection]:
             )
     key = body.get("prompt_cache_key")
     if isinstance(key, str) and len(key) > MAX_CACHE_KEY:
-        yield _too_long("prompt_cache_key", MAX_CACHE_KEY, key)
+        yield too_long("prompt_cache_key", MAX_CACHE_KEY, key)
 
 
 def _message(message: Any, i: int) -> Iterator[Rejection]:
     at = f"messages[{i}]"
     if not isinstance(message, dict):
-        yield _wrong_type(at, "an object", message)
+        yield wrong_type(at, "an object", message)
         return
     role = str(message.get("role"))
     if role not in _FIELDS:
@@ -104,9 +113,9 @@ def _message(message: Any, i: int) -> Iterator[Rejection]:
         yield Rejection(text, param=f"{at}.role", code="invalid_value")
         return
     for name in sorted(message.keys() - _FIELDS[role]):
-        yield _unknown(f"{at}.{name}")
+        yield unknown(f"{at}.{name}")
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
-        yield _missing(f"{at}.tool_call_id")
+        yield missing(f"{at}.tool_call_id")
     if message.get("content") is None:
         if role != "assistant" or not (message.get("tool_calls") or message.get("refusal") or message.get("audio")):
             text = "Invalid value for 'content': expected a string, got null."
@@ -122,10 +131,10 @@ def _content(content: Any, role: str, i: int) -> Iterator[Rejection]:
     if isinstance(content, str):
         return
     if not isinstance(content, list):
-        yield _wrong_type(at, "one of a string or array of objects", content)
+        yield wrong_type(at, "one of a string or array of objects", content)
         return
     if not content:
-        yield _empty_array(at)
+        yield empty_array(at)
     for k, part in enumerate(content):
         kind = str(part.get("type")) if isinstance(part, dict) else None
         if kind == "thinking" and role == "assistant":
@@ -141,40 +150,36 @@ def _content(content: Any, role: str, i: int) -> Iterator[Rejection]:
             )
             yield Rejection(text, param=f"messages[{i}]", code="invalid_value")
         for name in sorted(part.keys() - _PARTS[kind]):
-            yield _unknown(f"{at}[{k}].{name}")
+            yield unknown(f"{at}[{k}].{name}")
         yield from _part(part, kind, f"{at}[{k}]")
 
 
 def _part(part: dict[str, Any], kind: str, at: str) -> Iterator[Rejection]:
     if kind not in part:
-        yield _missing(f"{at}.{kind}")
+        yield missing(f"{at}.{kind}")
     elif kind in ("text", "refusal") and not isinstance(part[kind], str):
-        yield _wrong_type(f"{at}.{kind}", "a string", part[kind])
+        yield wrong_type(f"{at}.{kind}", "a string", part[kind])
     elif kind == "image_url":
         url = part[kind].get("url") if isinstance(part[kind], dict) else None
         if not isinstance(url, str):
-            yield _missing(f"{at}.image_url.url")
-        elif url.startswith("data:") and not re.match(r"data:image/(png|jpeg|gif|webp);base64,.", url):
-            yield Rejection(
-                "You uploaded an unsupported image. Please make sure your image has of one the following formats: "
-                "['png', 'jpeg', 'gif', 'webp'].",
-                code="invalid_image_format",
-            )
+            yield missing(f"{at}.image_url.url")
+        else:
+            yield from image_faults(url)
 
 
 def _calls(calls: Any, at: str) -> Iterator[Rejection]:
     at = f"{at}.tool_calls"
     if not isinstance(calls, list):
-        yield _wrong_type(at, "an array of objects", calls)
+        yield wrong_type(at, "an array of objects", calls)
         return
     if not calls:
-        yield _empty_array(at)
+        yield empty_array(at)
     for k, call in enumerate(calls):
         if not isinstance(call, dict):
-            yield _wrong_type(f"{at}[{k}]", "an object", call)
+            yield wrong_type(f"{at}[{k}]", "an object", call)
             continue
         for name in sorted(call.keys() - {"id", "type", "function", "index", "extra_content"}):
-            yield _unknown(f"{at}[{k}].{name}")
+            yield unknown(f"{at}[{k}].{name}")
         yield from _call_id(call.get("id"), f"{at}[{k}].id")
         if call.get("type") != "function":
             text = f"Invalid value: '{call.get('type')}'. Supported values are: 'function' and 'custom'."
@@ -184,24 +189,24 @@ def _calls(calls: Any, at: str) -> Iterator[Rejection]:
 
 def _call_id(value: Any, at: str) -> Iterator[Rejection]:
     if not isinstance(value, str):
-        yield _missing(at) if value is None else _wrong_type(at, "a string", value)
+        yield missing(at) if value is None else wrong_type(at, "a string", value)
     elif not value:
         text = f"Invalid '{at}': empty string. Expected a string with minimum length 1, but got an empty string"
         text += " instead."
         yield Rejection(text, param=at, code="empty_string")
     elif len(value) > MAX_ID:
-        yield _too_long(at, MAX_ID, value)
+        yield too_long(at, MAX_ID, value)
 
 
 def _call_function(function: Any, at: str) -> Iterator[Rejection]:
     if not isinstance(function, dict):
-        yield _missing(at)
+        yield missing(at)
         return
-    yield from _name(function.get("name"), f"{at}.name")
+    yield from name_faults(function.get("name"), f"{at}.name")
     if "arguments" not in function:
-        yield _missing(f"{at}.arguments")
+        yield missing(f"{at}.arguments")
     elif not isinstance(function["arguments"], str):
-        yield _wrong_type(f"{at}.arguments", "a string", function["arguments"])
+        yield wrong_type(f"{at}.arguments", "a string", function["arguments"])
 
 
 def _pairing(messages: list[Any]) -> Iterator[Rejection]:
@@ -264,10 +269,10 @@ def _tools(body: dict[str, Any]) -> Iterator[Rejection]:
                 )
         return
     if not isinstance(tools, list):
-        yield _wrong_type("tools", "an array of objects", tools)
+        yield wrong_type("tools", "an array of objects", tools)
         return
     if not tools:
-        yield _empty_array("tools")
+        yield empty_array("tools")
     if len(tools) > MAX_TOOLS:
         text = (
             f"Invalid 'tools': array too long. Expected an array with maximum length {MAX_TOOLS}, but got an array "
@@ -282,88 +287,9 @@ def _tools(body: dict[str, Any]) -> Iterator[Rejection]:
     for i, tool in enumerate(tools):
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(function, dict):
-            yield _missing(f"tools[{i}].function")
+            yield missing(f"tools[{i}].function")
             continue
-        yield from _tool(function, f"tools[{i}].function")
+        yield from tool_faults(function, f"tools[{i}].function")
         if function.get("name") in seen:
             yield Rejection("Tool names must be unique.", param=f"tools[{i}].function.name")
         seen.add(str(function.get("name")))
-
-
-def _tool(function: dict[str, Any], at: str) -> Iterator[Rejection]:
-    for name in sorted(function.keys() - {"name", "description", "parameters", "strict"}):
-        yield _unknown(f"{at}.{name}")
-    yield from _name(function.get("name"), f"{at}.name")
-    if function.get("parameters") is None:
-        return
-    fault = schema_fault(function["parameters"]) or (_strict_fault(function) if function.get("strict") else None)
-    if fault is not None:
-        path, fault_text = fault
-        where = "" if fault_text.startswith("schema must") else f"In context=({', '.join(map(repr, path))}), "
-        yield Rejection(
-            f"Invalid schema for function '{function.get('name')}': {where}{fault_text}",
-            param=f"{at}.parameters",
-            code="invalid_function_parameters",
-        )
-
-
-def _strict_fault(function: dict[str, Any]) -> tuple[tuple[str, ...], str] | None:
-    schema = function["parameters"]
-    if schema.get("additionalProperties") is not False:
-        return (), "'additionalProperties' is required to be supplied and to be false."
-    for name in schema["properties"]:
-        if name not in schema.get("required", []):
-            text = "'required' is required to be supplied and to be an array including every key in properties."
-            return (), f"{text} Missing '{name}'."
-    return None
-
-
-def _name(name: Any, at: str) -> Iterator[Rejection]:
-    if not isinstance(name, str) or blank(name):
-        yield _missing(at)
-    elif not _NAME.fullmatch(name):
-        text = (
-            f"Invalid '{at}': string does not match pattern. Expected a string that matches the pattern "
-            "'^[a-zA-Z0-9_-]+$'."
-        )
-        yield Rejection(text, param=at, code="invalid_value")
-    elif len(name) > MAX_NAME:
-        yield _too_long(at, MAX_NAME, name)
-
-
-def _unknown(at: str) -> Rejection:
-    return Rejection(f"Unknown parameter: '{at}'.", param=at, code="unknown_parameter")
-
-
-def _missing(at: str) -> Rejection:
-    return Rejection(f"Missing required parameter: '{at}'.", param=at, code="missing_required_parameter")
-
-
-def _empty_array(at: str) -> Rejection:
-    text = f"Invalid '{at}': empty array. Expected an array with minimum length 1, but got an empty array instead."
-    return Rejection(text, param=at, code="empty_array")
-
-
-def _too_long(at: str, limit: int, value: str) -> Rejection:
-    text = (
-        f"Invalid '{at}': string too long. Expected a string with maximum length {limit}, but got a string with length "
-        f"{len(value)} instead."
-    )
-    return Rejection(text, param=at, code="string_above_max_length")
-
-
-_KINDS = {
-    dict: "an object",
-    list: "an array",
-    str: "a string",
-    bool: "a boolean",
-    int: "an integer",
-    float: "a decimal",
-    type(None): "null",
-}
-
-
-def _wrong_type(at: str, wanted: str, value: Any) -> Rejection:
-    got = _KINDS.get(type(value), "something else")
-    text = f"Invalid type for '{at}': expected {wanted}, but got {got} instead."
-    return Rejection(text, param=at, code="invalid_type")

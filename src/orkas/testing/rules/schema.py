@@ -10,6 +10,7 @@ __all__ = ["schema_fault"]
 _TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
 _MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
 _ONE = ("items", "additionalProperties", "not", "contains")
+_ALTERNATIVES = {"oneOf", "anyOf", "allOf", "enum", "not"}
 _MAPS = ("properties", "$defs", "definitions", "patternProperties")
 
 
@@ -19,6 +20,9 @@ def schema_fault(schema: Any) -> tuple[tuple[str, ...], str] | None:
         return (), f"{schema!r} is not of type 'object', 'boolean'."
     if schema.get("type") != "object":
         return (), f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{schema.get('type')}\"'."
+    if _ALTERNATIVES & schema.keys():
+        text = "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
+        return (), text
     return next(_faults(schema, (), schema), None)
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
-from orkas.infra.messages import Thinking, ToolCall, Usage, encode
-from orkas.testing.rendering import Say, plain, signature_of
+from orkas.infra.messages import Thinking, ToolCall, Usage
+from orkas.testing.say import Say, arguments_of, plain, signature_of
 
-__all__ = ["bedrock_body", "bedrock_frames", "bedrock_signatures", "frame"]
+__all__ = ["bedrock_body", "bedrock_frames", "frame"]
 
 
 def frame(name: str, payload: bytes, kind: str = "event") -> bytes:
@@ -28,7 +28,7 @@ def _header(name: str, value: str) -> bytes:
     return bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
 
 
-def bedrock_frames(say: Say) -> Iterator[bytes | float]:
+def bedrock_frames(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]:
     """The events, one message each."""
 
     def event(name: str, **fields: Any) -> bytes:
@@ -62,7 +62,7 @@ def bedrock_frames(say: Say) -> Iterator[bytes | float]:
 
 def _deltas(piece: Thinking | ToolCall, size: int | None) -> Iterator[dict[str, Any]]:
     if isinstance(piece, ToolCall):
-        raw = _arguments(piece)
+        raw = arguments_of(piece)
         step = size or len(raw) or 1
         for at in range(0, len(raw), step):
             yield {"toolUse": {"input": raw[at : at + step]}}
@@ -74,7 +74,7 @@ def _deltas(piece: Thinking | ToolCall, size: int | None) -> Iterator[dict[str, 
         yield {"reasoningContent": {"signature": signature_of(piece)}}
 
 
-def bedrock_body(say: Say) -> bytes:
+def bedrock_body(say: Say, request: dict[str, Any]) -> dict[str, Any]:
     """The whole reply in one body."""
     content: list[dict[str, Any]] = []
     for piece in say.pieces:
@@ -84,7 +84,7 @@ def bedrock_body(say: Say) -> bytes:
             case str():
                 content.append({"text": piece})
             case ToolCall():
-                use = {"toolUseId": piece.id, "name": piece.name, "input": json.loads(_arguments(piece))}
+                use = {"toolUseId": piece.id, "name": piece.name, "input": json.loads(arguments_of(piece))}
                 content.append({"toolUse": use})
             case Thinking() if piece.redacted is not None:
                 content.append({"reasoningContent": {"redactedContent": _blob(piece.redacted)}})
@@ -93,11 +93,7 @@ def bedrock_body(say: Say) -> bytes:
                 content.append({"reasoningContent": {"reasoningText": words}})
     message = {"role": "assistant", "content": content}
     body = {"output": {"message": message}, "stopReason": say.stop("bedrock"), "usage": _usage(say.usage)}
-    return plain({**body, "metrics": {"latencyMs": 1}})
-
-
-def _arguments(call: ToolCall) -> str:
-    return call.arguments_raw if call.arguments_raw is not None else encode(call.arguments or {}).decode()
+    return {**body, "metrics": {"latencyMs": 1}}
 
 
 def _blob(text: str) -> str:
@@ -115,32 +111,3 @@ def _usage(usage: Usage) -> dict[str, int]:
         "cacheReadInputTokens": usage.cache_read or 0, "cacheWriteInputTokens": usage.cache_write or 0,
     }  # fmt: skip
     return {**counts, "totalTokens": sum(counts.values())}
-
-
-def bedrock_signatures(body: bytes) -> dict[str, str]:
-    """The thinking that an answer gives out, streamed or whole, by signature (redacted: by its data)."""
-    if body.lstrip()[:1] == b"{":
-        content = json.loads(body).get("output", {}).get("message", {}).get("content", [])
-        flat = [b["reasoningContent"] for b in content if "reasoningContent" in b]
-        return dict(_signed({**r, **r.get("reasoningText", {})}) for r in flat)
-    blocks: dict[int, dict[str, str]] = {}
-    for event in _payloads(body):
-        delta = (event.get("delta") or {}).get("reasoningContent")
-        for name, value in (delta or {}).items():
-            block = blocks.setdefault(event["contentBlockIndex"], {})
-            block[name] = block.get(name, "") + value
-    return dict(map(_signed, blocks.values()))
-
-
-def _signed(block: dict[str, Any]) -> tuple[str, str]:
-    return (block["redactedContent"], "") if "redactedContent" in block else (block["signature"], block.get("text", ""))
-
-
-def _payloads(body: bytes) -> Iterator[dict[str, Any]]:
-    at = 0
-    while at + 12 <= len(body):
-        total, headers = struct.unpack_from(">II", body, at)
-        payload = body[at + 12 + headers : at + total - 4]
-        if payload.startswith(b"{"):
-            yield json.loads(payload)
-        at += total or len(body)

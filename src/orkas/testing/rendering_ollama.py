@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from orkas.infra.messages import Thinking, ToolCall, encode
-from orkas.testing.rendering import Say, plain
+from orkas.infra.messages import Thinking, ToolCall
+from orkas.testing.say import Say, arguments_of, plain
 
 __all__ = ["ollama_body", "ollama_lines"]
 
@@ -25,13 +25,13 @@ def ollama_lines(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]:
     yield plain({**frame, "message": {"role": "assistant", "content": ""}, **_ending(say)}) + b"\n"
 
 
-def ollama_body(say: Say, request: dict[str, Any]) -> bytes:
+def ollama_body(say: Say, request: dict[str, Any]) -> dict[str, Any]:
     """The whole reply in one object."""
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     for said in _said(say):
         for name, value in {} if isinstance(said, float) else said.items():
             message[name] = message[name] + value if name in message else value
-    return plain({"model": request.get("model", ""), "created_at": _AT, "message": message, **_ending(say)})
+    return {"model": request.get("model", ""), "created_at": _AT, "message": message, **_ending(say)}
 
 
 def _said(say: Say) -> Iterator[dict[str, Any] | float]:
@@ -49,7 +49,7 @@ def _said(say: Say) -> Iterator[dict[str, Any] | float]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     """A call; what cannot be parsed as one stays words of the model, as with the real server."""
-    raw = call.arguments_raw if call.arguments_raw is not None else encode(call.arguments or {}).decode()
+    raw = arguments_of(call)
     try:
         arguments = json.loads(raw or "{}")
     except ValueError:

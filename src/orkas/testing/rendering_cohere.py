@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from orkas.infra.messages import Thinking, ToolCall, Usage, encode
-from orkas.testing.rendering import Say, plain
+from orkas.infra.messages import Thinking, ToolCall, Usage
+from orkas.testing.say import Say, arguments_of, plain
 
 __all__ = ["cohere_body", "cohere_events"]
 
 
-def cohere_events(say: Say) -> Iterator[bytes | float]:
+def cohere_events(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]:
     """The events, one each. What is said beside calls is part of the answer; a plan is never made up."""
 
     def event(kind: str, index: int | None = None, **message: Any) -> bytes:
@@ -40,7 +40,7 @@ def cohere_events(say: Say) -> Iterator[bytes | float]:
             case ToolCall():
                 head = {"id": piece.id, "type": "function", "function": {"name": piece.name, "arguments": ""}}
                 yield event("tool-call-start", calls, tool_calls=head)
-                raw = _arguments(piece)
+                raw = arguments_of(piece)
                 step = say.fragment or len(raw) or 1
                 for at in range(0, len(raw), step):
                     part = {"function": {"arguments": raw[at : at + step]}}
@@ -58,7 +58,7 @@ def _event(kind: str, fields: dict[str, Any]) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), plain(fields))
 
 
-def cohere_body(say: Say) -> bytes:
+def cohere_body(say: Say, request: dict[str, Any]) -> dict[str, Any]:
     """The whole reply in one body."""
     content: list[dict[str, Any]] = []
     calls: list[dict[str, Any]] = []
@@ -71,16 +71,12 @@ def cohere_body(say: Say) -> bytes:
             case Thinking():
                 content.append({"type": "thinking", "thinking": piece.text})
             case ToolCall():
-                function = {"name": piece.name, "arguments": _arguments(piece)}
+                function = {"name": piece.name, "arguments": arguments_of(piece)}
                 calls.append({"id": piece.id, "type": "function", "function": function})
     made = {"content": content, "tool_calls": calls}
     message = {"role": "assistant", **{name: value for name, value in made.items() if value}}
     ending = {"finish_reason": say.stop("cohere"), "usage": _usage(say.usage)}
-    return plain({"id": "fake", "message": message, **ending})
-
-
-def _arguments(call: ToolCall) -> str:
-    return call.arguments_raw if call.arguments_raw is not None else encode(call.arguments or {}).decode()
+    return {"id": "fake", "message": message, **ending}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from orkas.infra.messages import Thinking, ToolCall, Usage, encode
-from orkas.testing.rendering import Say, plain
 from orkas.testing.rules.google import generation
+from orkas.testing.say import Say, arguments_of, plain
 
-__all__ = ["google_body", "google_events", "google_list", "google_signatures"]
+__all__ = ["google_body", "google_events", "google_list"]
 
 
 def google_events(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]:
@@ -33,7 +33,7 @@ def google_list(say: Say, request: dict[str, Any]) -> Iterator[bytes | float]:
     yield b"]"
 
 
-def google_body(say: Say, request: dict[str, Any]) -> bytes:
+def google_body(say: Say, request: dict[str, Any]) -> dict[str, Any]:
     """The whole reply in one body: texts joined where no signature stands between them."""
     parts: list[dict[str, Any]] = []
     last: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def google_body(say: Say, request: dict[str, Any]) -> bytes:
             elif part != {"text": ""}:
                 parts.append(dict(part))
     last["candidates"][0]["content"]["parts"] = parts
-    return plain(last)
+    return last
 
 
 def _chunks(say: Say, request: dict[str, Any]) -> Iterator[dict[str, Any] | float]:
@@ -88,9 +88,8 @@ def _parts(say: Say, model: str) -> list[dict[str, Any] | float | None]:
 
 
 def _call(call: ToolCall, model: str) -> dict[str, Any] | None:
-    raw = call.arguments_raw if call.arguments_raw is not None else encode(call.arguments or {}).decode()
     try:
-        args = json.loads(raw or "{}")
+        args = json.loads(arguments_of(call) or "{}")
     except ValueError:
         return None
     if not isinstance(args, dict):
@@ -126,26 +125,3 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "cachedContentTokenCount": usage.cache_read, "thoughtsTokenCount": usage.reasoning,
     }  # fmt: skip
     return {name: count for name, count in counts.items() if count is not None}
-
-
-def google_signatures(body: bytes) -> list[str]:
-    """All thought signatures that an answer gives out, whatever its form."""
-    found: list[str] = []
-    for line in body.splitlines() if body.lstrip().startswith(b"data:") else [body]:
-        _gather(_loads(line.removeprefix(b"data:")), found)
-    return found
-
-
-def _loads(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _gather(value: Any, found: list[str]) -> None:
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        if key == "thoughtSignature" and isinstance(inner, str):
-            found.append(inner)
-        else:
-            _gather(inner, found)
