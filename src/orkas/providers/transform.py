@@ -210,7 +210,7 @@ def key_headers(api_key: str | None, header: str = "") -> dict[str, str]:
 
 
 _ENDPOINT = re.compile(
-    r"(?:/(?:chat/completions|messages|responses|(?:publishers/[^/]+/)?models/[^/]+:[a-zA-Z]+)|(?<=/api|../v2)/chat)$"
+    r"(?:/(?:chat/completions|messages|responses|(?:publishers/[^/]+/)?models/[^/]+:[a-zA-Z]+)|(?<=/api)/chat|(?<=/v2)/chat)$"
 )
 
 
