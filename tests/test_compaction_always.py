@@ -98,7 +98,8 @@ class Strict(ScriptedProvider):
         if summarising:
             return SUMMARIES[next(self._summaries)](params)
         self.work += 1
-        self.last.append(next(text_of(m) for m in reversed(params.messages) if pairing.speaks(m)))
+        said = [text_of(m) for m in params.messages if pairing.speaks(m)]
+        self.last.append(next(t for t in reversed(said) if not t.startswith("You have made the same call")))
         size = next(self._results, -1)
         return "All done." if size < 0 else [call("work", size=size)]
 

@@ -28,7 +28,7 @@ from orkas.infra import files
 from orkas.infra.errors import ProviderError, StorageError, UsageError
 from orkas.infra.events import Done, Event, ToolStart, UserInput
 from orkas.infra.messages import UserMessage, text_of
-from orkas.providers.base import CompletionParams
+from orkas.providers.base import CompletionParams, ModelInfo
 from orkas.testing import ScriptedProvider, call
 
 SOURCE = str(Path(__file__).parents[1] / "src")
@@ -251,7 +251,8 @@ def test_nothing_is_no_message(text: Any) -> None:
 
 
 async def test_the_largest_that_is_taken_is_taken_by_the_session_too() -> None:
-    agent = Agent(ScriptedProvider(["ok"]), tools=[], session=Session.open("s"))
+    wide = ModelInfo(context_window=50_000_000, max_output=1_000)
+    agent = Agent(ScriptedProvider(["ok"], info=wide), tools=[], session=Session.open("s"))
     for much in ("x" * 1_000_000, "\0" * 600_000, "中" * 1_000_000):
         agent.steer(much)
     done = (await drain(agent))[-1]

@@ -113,7 +113,7 @@ def test_a_rewrite_keeps_the_very_bytes_of_what_stays_and_archives_the_rest(path
     assert marked == {"type": "archived", "records": 1}
     made.append([ONE], [line(ONE)])
     assert path.read_bytes().endswith(last + b"\n" + line(ONE))
-    made.rewrite([two], archive=False)
+    made.rewrite([two], keep=False)
     assert path.read_bytes() == b"\n".join([head, note, odd, last, b""])
     assert len(path.with_name("s.jsonl.archive").read_bytes().splitlines()) == 2, "nothing more was archived"
     made.rewrite([two])

@@ -42,10 +42,8 @@ MISTAKES = {
     ),
     "archived after the replacement": Mistake(
         STORE,
-        "            self._archive(records, messages)\n        self._file.close()  # Windows does not replace an open file\n"
-        "        files.replace(self.path, data, ops=self._ops)\n",
-        "            self._file.close()\n        files.replace(self.path, data, ops=self._ops)\n"
-        "        if archive:\n            self._archive(records, messages)\n",
+        "        if keep:\n            self._archive(records, messages, summary)\n        self._replace(data, messages)\n",
+        "        self._replace(data, messages)\n        if keep:\n            self._archive(records, messages, summary)\n",
     ),
     "rewritten in place": Mistake(
         STORE,

@@ -105,7 +105,7 @@ def _without(blocks: Iterable[Block], characters: int) -> list[Block]:
         if isinstance(block, Text) and characters:
             dropped = min(characters, len(block.text))
             characters -= dropped
-            block = replace(block, text=block.text[dropped:])  # noqa: PLW2901 - the same block, shorter
+            block = replace(block, text=block.text[dropped:], vendor=None)  # noqa: PLW2901 - notes on places do not hold
         if not isinstance(block, Text) or block.text:
             left.append(block)
     return left
