@@ -154,6 +154,12 @@ def test_a_window_that_was_set_is_asked_for() -> None:
     assert context([user_message("x" * 60_000)], window=8_192) == 32_768  # never less than the request needs
 
 
+def test_a_conversation_is_compacted_before_its_context_outgrows_the_machine() -> None:
+    provider, model = resolve("ollama/qwen3:8b", environ={})
+    assert provider.info(model).context_window == 32_768
+    assert provider.info("gpt-oss:120b-cloud").context_window is None
+
+
 def test_the_context_never_shrinks() -> None:
     """The server loads the model again for every other size."""
     dialect = Ollama()
@@ -319,6 +325,17 @@ async def test_a_script_is_spoken(vendor: FakeVendor, form: Callable[[Any], Any]
     await provider.aclose()
 
 
+async def test_a_model_that_cannot_think_is_asked_without(vendor: FakeVendor) -> None:
+    """And from then on not told to: a setting for all models must not cost a request each time."""
+    vendor.script(["one", "two"])
+    provider, model = resolve("ollama/gemma3:4b", base_url=vendor.base_url)
+    for wanted in ("one", "two"):
+        answer = await provider.complete(CompletionParams(model, [user_message("hi")], thinking="high"))
+        assert text_of(answer) == wanted
+    assert [(r.status, (r.body or {}).get("think")) for r in vendor.requests] == [(400, True), (200, None), (200, None)]
+    await provider.aclose()
+
+
 async def test_what_ollama_refuses(vendor: FakeVendor) -> None:
     vendor.models = ["other"]
     provider, model = resolve("ollama/qwen3:8b", base_url=vendor.base_url)
@@ -351,6 +368,7 @@ REFUSED: dict[str, tuple[Callable[[Body], Any], str]] = {
     "image": (lambda b: b["messages"][0].update(images=["no!"]), "illegal base64 data"),
     "image kind": (lambda b: b["messages"][0].update(images=["R0lGODdh"]), "Failed to load image"),
     "think": (lambda b: b.update(think="a lot"), "invalid think value"),
+    "no thinking": (lambda b: b.update(model="gemma3:1b"), '"gemma3:1b" does not support thinking'),
     "level": (lambda b: b.update(think="low"), "is not supported for this model"),
     "context": (lambda b: b.update(options={"num_ctx": 4_096}), "the input length exceeds the context length"),
     "the server's own context": (lambda b: b.pop("options"), "the input length exceeds the context length"),

@@ -105,13 +105,19 @@ _SAFE_OUTPUT = 8_192
 
 
 _OWN_MACHINE = ("ollama", "ollama-chat", "lmstudio", "llamacpp", "vllm", "custom", "gpustack")
+_AT_HOME = 32_768
+"""Ollama is asked for the context that a request needs; from this size on a conversation is rather compacted. Models
+that fit a machine of one's own take as much, and their machine holds it. A window that the user sets goes before."""
 
 
 def model_info(vendor: str, model: str) -> ModelInfo:
     """What is known of a model. Unknown: no window, a conservative output limit, images allowed.
 
-    Models on the user's own machine are never looked up: their window is what the server was started with.
+    Models on the user's own machine are never looked up: their window is what the server was started with, or asked
+    for.
     """
+    if vendor == "ollama" and not model.endswith("cloud"):
+        return ModelInfo(_AT_HOME, _SAFE_OUTPUT)
     row = None if vendor in _OWN_MACHINE else _row(_bare(model))
     if row is None:
         return ModelInfo(max_output=_SAFE_OUTPUT)

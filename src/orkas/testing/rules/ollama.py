@@ -11,6 +11,7 @@ from orkas.testing.rules.base import Rejection, objects, words
 __all__ = ["check_ollama"]
 
 _ROLES = ("system", "user", "assistant", "tool")
+_UNTHINKING = ("gemma3", "llama3", "mistral")
 _DEFAULT_CONTEXT = 4_096
 _OPTIONS = words("num_ctx num_predict temperature top_k top_p seed stop num_keep repeat_penalty")
 
@@ -36,6 +37,8 @@ def _all(body: dict[str, Any]) -> Iterator[Rejection]:
     think = body.get("think")
     if not isinstance(think, bool | None) and think not in ("high", "medium", "low"):
         yield Rejection(f'invalid think value: "{think}" (must be "high", "medium", "low", true, or false)')
+    if think and str(model).startswith(_UNTHINKING):
+        yield Rejection(f'"{model}" does not support thinking')
     if isinstance(think, str) and "gpt-oss" not in str(model):
         yield Rejection(f'think value "{think}" is not supported for this model')
     yield from _options(body)
