@@ -295,10 +295,15 @@ def test_only_a_beginning_that_may_repeat_is_held_back() -> None:
 
 
 def test_joining_keeps_blocks_that_are_not_plain_text() -> None:
-    cited = Text(text="said elsewhere and so on", vendor={"citations": [1]})
+    cited = Text(text=" and so on", vendor={"citations": [1]})
     one = joined(said("He said elsewhere"), said("", "stop", cited))
-    assert text_of(one) == "He said elsewhere and so on"
-    assert one.content == [Text(text="He said elsewhere"), Text(text=" and so on", vendor={"citations": [1]})]
+    assert one.content == [Text(text="He said elsewhere"), cited]
+
+
+def test_a_text_that_lost_its_beginning_loses_notes_on_places_in_it() -> None:
+    cited = Text(text="said elsewhere and so on", vendor={"signed": [[0, 24, "x"]]})
+    one = joined(said("He said elsewhere"), said("", "stop", cited))
+    assert one.content == [Text(text="He said elsewhere and so on")]
 
 
 def test_an_agent_does_not_change_the_request_it_goes_on_from() -> None:
