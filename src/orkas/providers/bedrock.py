@@ -53,7 +53,7 @@ class Bedrock:
     def __init__(
         self, vendor: str = "bedrock", quirks: Quirks | None = None, key_header: str = "", signer: Signer | None = None
     ) -> None:
-        self._requests = ConverseRequests(vendor, signer)
+        self._requests = ConverseRequests(vendor, signer, key_header)
 
     def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         return self._requests.build(params, base_url=base_url, api_key=api_key)

@@ -31,6 +31,7 @@ from orkas.providers.transform import (
     assistant_blocks,
     image_base64,
     image_note,
+    key_headers,
     wire_name,
 )
 
@@ -48,8 +49,9 @@ _FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image
 class ConverseRequests:
     """Builds requests for one vendor."""
 
-    def __init__(self, vendor: str, signer: Signer | None = None) -> None:
+    def __init__(self, vendor: str, signer: Signer | None = None, key_header: str = "") -> None:
         self._vendor = vendor
+        self._key_header = key_header
         self._signer = signer
         self._history = History()
         self._tools = ToolBytes(_tool)
@@ -81,7 +83,7 @@ class ConverseRequests:
     ) -> dict[str, str]:
         if self._signer is not None:
             return self._signer.headers(method, url, body, headers)
-        return {**headers, "authorization": f"Bearer {api_key}"} if api_key else headers
+        return {**headers, **key_headers(api_key, self._key_header)}
 
     def _called(self) -> bytes:
         """The tools that the history speaks of: it may not hold calls where none are offered."""

@@ -49,7 +49,7 @@ class Cohere:
     api = API
 
     def __init__(self, vendor: str = "cohere", quirks: Quirks | None = None, key_header: str = "") -> None:
-        self._requests = CohereRequests(vendor)
+        self._requests = CohereRequests(vendor, key_header)
 
     def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         return self._requests.build(params, base_url=base_url, api_key=api_key)

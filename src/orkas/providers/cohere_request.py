@@ -30,6 +30,7 @@ from orkas.providers.transform import (
     image_base64,
     image_note,
     is_own,
+    key_headers,
     wire_arguments,
     wire_name,
 )
@@ -48,8 +49,9 @@ _ANSWER = 1_024
 class CohereRequests:
     """Builds requests for one vendor."""
 
-    def __init__(self, vendor: str) -> None:
+    def __init__(self, vendor: str, key_header: str = "") -> None:
         self._vendor = vendor
+        self._key_header = key_header
         self._history = History()
         self._tools = ToolBytes(_tool)
 
@@ -63,18 +65,16 @@ class CohereRequests:
             encode(_options(params))[:-1], b',"tools":' if tools else b"", tools, b',"messages":[', system,
             b"," if system and messages else b"", *messages, b"]}",
         ))  # fmt: skip
-        headers = {"content-type": "application/json", "accept": "text/event-stream", **_key(api_key)}
+        headers = {
+            "content-type": "application/json", "accept": "text/event-stream", **key_headers(api_key, self._key_header),
+        }  # fmt: skip
         return Request(endpoint(base_url, "/chat"), headers, body)
 
     def probe(self, *, base_url: str, api_key: str | None) -> Request:
         """The list of models, which only the first version of the interface has."""
         base, mark, query = base_url.partition("?")
         url = base.rstrip("/").removesuffix("/chat").removesuffix("/v2") + "/v1/models" + mark + query
-        return Request(url, _key(api_key), b"")
-
-
-def _key(api_key: str | None) -> dict[str, str]:
-    return {"authorization": f"Bearer {api_key}"} if api_key else {}
+        return Request(url, key_headers(api_key, self._key_header), b"")
 
 
 def _options(params: CompletionParams) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Ollama:
     api = API
 
     def __init__(self, vendor: str = "ollama", quirks: Quirks | None = None, key_header: str = "") -> None:
-        self._requests = OllamaRequests(vendor)
+        self._requests = OllamaRequests(vendor, key_header)
 
     def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         return self._requests.build(params, base_url=base_url, api_key=api_key)

@@ -30,6 +30,7 @@ from orkas.providers.transform import (
     image_base64,
     image_note,
     is_own,
+    key_headers,
     wire_name,
 )
 
@@ -51,8 +52,9 @@ _IMAGES = ("image/png", "image/jpeg", "image/webp")
 class OllamaRequests:
     """Builds requests for one server."""
 
-    def __init__(self, vendor: str) -> None:
+    def __init__(self, vendor: str, key_header: str = "") -> None:
         self._vendor = vendor
+        self._key_header = key_header
         self._history = History()
         self._tools = ToolBytes(_tool)
         self._context: dict[str, int] = {}
@@ -71,9 +73,10 @@ class OllamaRequests:
             head, b',"tools":' if tools else b"", tools, b',"messages":[', system,
             b"," if system and messages else b"", *messages, b"]}",
         ))  # fmt: skip
-        headers = {"content-type": "application/json", "accept": "application/x-ndjson"}
-        if api_key:
-            headers["authorization"] = f"Bearer {api_key}"
+        headers = {
+            "content-type": "application/json", "accept": "application/x-ndjson",
+            **key_headers(api_key, self._key_header),
+        }  # fmt: skip
         return Request(endpoint(base_url, "/chat"), headers, body)
 
     def _options(self, params: CompletionParams, prompt: int) -> dict[str, Any]:
