@@ -410,6 +410,9 @@ def test_other_answers() -> None:
     assert failure(b"<html><body>Log in</body></html>").class_ == "invalid_request"
     assert failure(b'{"message": "Too many requests, please wait before trying again."}').class_ == "rate_limit"
     assert failure(b'{"output": {"message": ').class_ == "connection"
+    cited = {"citationsContent": {"content": [{"text": "the sky "}, {"text": "is blue"}, 1], "citations": []}}
+    whole = {"output": {"message": {"content": [cited]}}, "stopReason": "end_turn"}
+    assert text_of(reply(json.dumps(whole).encode())) == "the sky is blue"
     for content in ([], [1], [{"text": 1}], [{"toolUse": 1}], [{"reasoningContent": {}}], "x"):
         whole = {"output": {"message": {"content": content}}, "stopReason": "end_turn"}
         result = heard(json.dumps(whole).encode(), 9)
@@ -474,7 +477,7 @@ async def test_keys_and_regions() -> None:
     provider, model = resolve(f"bedrock/{CLAUDE}", environ={"AWS_REGION": "us-east-1"})
     request = provider.request(CompletionParams(model, [user_message("hi")]))
     assert request.url == f"https://bedrock-runtime.us-east-1.amazonaws.com/model/{CLAUDE}/converse-stream"
-    with pytest.raises(ProviderError, match="AWS_BEARER_TOKEN_BEDROCK") as caught:
+    with pytest.raises(ProviderError, match="AWS_BEARER_TOKEN_BEDROCK or AWS_ACCESS_KEY_ID") as caught:
         await provider.complete(CompletionParams(model, [user_message("hi")]))
     assert caught.value.class_ == "auth"
     both, _ = resolve(f"bedrock/{CLAUDE}", environ={**KEYS, "AWS_BEARER_TOKEN_BEDROCK": "bearer"})

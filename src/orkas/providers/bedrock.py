@@ -255,6 +255,11 @@ class ConverseReader:
         use, result, reasoning = (block.get(name) for name in ("toolUse", "toolResult", "reasoningContent"))
         if isinstance(text := block.get("text"), str):
             self._grow(index, Delta(text), parts)
+        elif isinstance(cited := block.get("citationsContent"), dict):
+            content = cited.get("content")
+            for part in content if isinstance(content, list) else ():
+                if isinstance(part, dict):
+                    self._whole_block(index, {"text": part.get("text")}, parts)
         elif isinstance(reasoning, dict):
             words = reasoning.get("reasoningText")
             flat = {**reasoning, **(words if isinstance(words, dict) else {})}

@@ -94,6 +94,8 @@ def resolve(
         key = signer.secret if signer is not None else None
     dialect = _dialect(vendor, row, signer)
     named = row.keys[0] if vendor in ("openai-chat", "bedrock") else key_names[0]
+    if row.dialect == "bedrock":
+        named += " or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named, http=http), model_id
 
 
