@@ -224,6 +224,30 @@ def test_requests_grow_at_their_end_only(history: list[Message], model: str) -> 
             before = body.removesuffix(b"]}]}").removesuffix(mark)
 
 
+def test_old_messages_are_written_once_and_again_from_their_bytes() -> None:
+    """Counted by the pictures that are read for it; those that a result took up are read again with their round."""
+    read: list[str] = []
+
+    def media(file: str) -> bytes:
+        read.append(file)
+        return b"pixels"
+
+    history: list[Message] = []
+    for n in range(20):
+        within = ToolMessage(f"c{n}", [Text(text="1"), Image(media_type="image/png", file=f"r{n}.png")])
+        history += [user_message("see", [Image(media_type="image/png", file=f"{n}.png")]), said(use(f"c{n}")), within]
+        history.append(said(Text(text="ok")))
+    dialect = Bedrock()
+    for _ in range(5):
+        history.append(user_message("go"))
+        sent(history, dialect=dialect, media=media)
+    assert len(read) == 40
+    rewound = sent(history[:40], dialect=dialect, media=media)
+    assert len(read) == 40 and rewound == sent(history[:40], media=media)
+    shown = [*history[:3], picture("c0")]
+    assert "iVBORw0KGgo=" in json.dumps(sent(shown, dialect=dialect, media=media)["messages"][-1])
+
+
 # ------------------------------------------------------------------ what is read
 
 

@@ -17,6 +17,7 @@ from orkas.infra.messages import (
     ToolMessage,
     UserMessage,
     encode,
+    loads,
     text_of,
 )  # fmt: skip
 from orkas.providers.aws import Signer
@@ -59,8 +60,7 @@ class ConverseRequests:
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         traits, target = converse(params.model), f"{self._vendor}/{params.model}"
         images = model_info(self._vendor, params.model).images
-        make: Callable[[], Writer] = lambda: ConverseWriter(target, traits, params.media)  # noqa: E731
-        messages = self._history.join(params, make, images=images)
+        messages = self._history.join(params, lambda: ConverseWriter(target, traits, params.media), images=images)
         head = encode(self._options(params, traits, target))[:-1]
         tools = self._tools.get(params.tools) or self._called()
         marked = b"," + _MARK if traits.cache == "all" else b""
@@ -166,11 +166,16 @@ _OK = b'{"text":"OK."}'
 class _Waiting:
     """The results of one round, until it is known that no picture of theirs follows."""
 
-    __slots__ = ("at", "results")
+    __slots__ = ("at", "lasting", "results")
 
     def __init__(self) -> None:
         self.at: dict[str, int] = {}
-        self.results: list[dict[str, Any]] = []
+        self.results: list[dict[str, Any] | bytes] = []
+        self.lasting: dict[int, ToolMessage] = {}
+        """Results by their place that say the same in every request."""
+
+    def encoded(self) -> list[bytes]:
+        return [result if isinstance(result, bytes) else encode(result) for result in self.results]
 
 
 class ConverseWriter(Writer):
@@ -204,7 +209,7 @@ class ConverseWriter(Writer):
             self._put("assistant", data)
 
     def finish(self) -> list[Piece]:
-        results = b",".join(map(encode, self._waiting.results))
+        results = b",".join(self._waiting.encoded())
         if self.empty and not results:
             return []
         last: list[Piece] = []
@@ -236,21 +241,27 @@ class ConverseWriter(Writer):
         """Write the results of the round."""
         waiting, self._waiting = self._waiting, _Waiting()
         if waiting.results:
-            self._put("user", b",".join(map(encode, waiting.results)))
+            encoded = waiting.encoded()
+            for at, message in waiting.lasting.items():
+                self.keep(message, encoded[at])
+            self._put("user", b",".join(encoded))
             self._answered = True
 
     def _result(self, message: ToolMessage) -> None:
+        wire, waiting = self._ids.result(message.tool_call_id), self._waiting
+        waiting.at[message.tool_call_id] = len(waiting.results)
+        if wire == self._ids.plain(message.tool_call_id):
+            if found := self.kept(message):
+                waiting.results.append(found)
+                return
+            waiting.lasting[len(waiting.results)] = message
         text, content = text_of(message), []
         if text.strip():
             content.append({"text": text})
         content += [self._picture(b) for b in message.content if type(b) is Image]
-        result: dict[str, Any] = {
-            "toolUseId": self._ids.result(message.tool_call_id), "content": content or [{"text": NO_OUTPUT}],
-        }  # fmt: skip
+        result: dict[str, Any] = {"toolUseId": wire, "content": content or [{"text": NO_OUTPUT}]}
         if message.is_error:
             result["status"] = "error"
-        waiting = self._waiting
-        waiting.at[message.tool_call_id] = len(waiting.results)
         waiting.results.append({"toolResult": result})
 
     def _picture(self, image: Image) -> dict[str, Any]:
@@ -265,7 +276,11 @@ class ConverseWriter(Writer):
         images = [b for b in message.content if type(b) is Image]
         if at is None or not self._traits.media_results or len(images) < len(message.content):
             return False
-        self._waiting.results[at]["toolResult"]["content"] += map(self._image, images)
+        result = self._waiting.results[at]
+        held: dict[str, Any] = loads(result) if isinstance(result, bytes) else result
+        held["toolResult"]["content"] += map(self._image, images)
+        self._waiting.results[at] = held
+        self._waiting.lasting.pop(at, None)
         return True
 
     # -------------------------------------------------------------- what is said
