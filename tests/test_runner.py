@@ -498,3 +498,31 @@ async def test_a_session_is_continued_by_another_agent() -> None:
     with Session.open("trip") as session:
         await Agent(provider, tools=[add], session=session).run("sure?")
     assert len(provider.requests[0].messages) == 5
+
+
+async def test_a_model_that_pauses_for_ever_meets_the_limit_of_rounds() -> None:
+    paused = AssistantMessage([Text(text="Wait. ")], "scripted/model", "scripted", "pause")
+    provider = ScriptedProvider([paused] * 50)
+    done = await Agent(provider, tools=[], max_rounds=5).run("go")
+    assert (done.stop_reason, done.rounds, len(provider.requests)) == ("max_rounds", 5, 5)
+
+
+async def test_calls_that_are_promised_and_not_there_end_the_turn() -> None:
+    promised = AssistantMessage([Text(text="Let me look.")], "scripted/model", "scripted", "tool_use")
+    provider = ScriptedProvider([promised] * 50)
+    done = await Agent(provider, tools=[]).run("go")
+    assert (done.outcome, done.stop_reason, done.text, len(provider.requests)) == ("completed", "stop", "Let me look.", 1)
+
+
+def test_a_turn_whose_loop_was_closed_under_it_holds_nobody_up() -> None:
+    agent = Agent(ScriptedProvider([["x", 5.0, "y"], "fine"]), tools=[])
+    loop = asyncio.new_event_loop()
+    stream = agent.stream("hi")
+
+    async def first() -> Event:
+        return await anext(stream)
+
+    assert loop.run_until_complete(first()).type == "text_delta"
+    loop.close()
+    agent.stop()
+    assert agent.run_sync("next").text == "fine"

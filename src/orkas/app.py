@@ -61,6 +61,11 @@ class _Running(NamedTuple):
     turn: weakref.ref[Any]
     """Dead once the caller dropped the turn."""
 
+    @property
+    def ending(self) -> bool:
+        """The caller dropped the turn, and its loop can still end it."""
+        return self.turn() is None and not self.loop.is_closed()
+
 
 class Agent:
     """One conversation with one model and its tools.
@@ -263,7 +268,8 @@ class Agent:
         with self._lock:
             running = self._running
         if running is not None:
-            running.loop.call_soon_threadsafe(running.abort.fire)
+            with suppress(RuntimeError):  # its loop was closed in mid-turn: there is nothing left to stop
+                running.loop.call_soon_threadsafe(running.abort.fire)
 
     def steer(self, text: str) -> str:
         """Say something to the running turn, from any task or thread: it goes out with the next request, after the
@@ -296,10 +302,10 @@ class Agent:
     async def _begin(self, turn: weakref.ref[Any]) -> Abort:
         """Take the agent for a turn. One that its caller dropped half-way is given a moment to end."""
         give_up = time.monotonic() + _ENDING_S
-        while (last := self._running) is not None and last.turn() is None and time.monotonic() < give_up:
+        while (last := self._running) is not None and last.ending and time.monotonic() < give_up:
             await asyncio.sleep(0.001)  # a dropped generator tells nobody when it has ended
         with self._lock:
-            if self._running is not None:
+            if self._running is not None and not self._running.loop.is_closed():
                 raise UsageError("a turn is already running in this agent", hint="wait for its `done`, or call stop()")
             self._running = _Running(asyncio.get_running_loop(), Abort(), turn)
             return self._running.abort

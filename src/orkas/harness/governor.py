@@ -48,11 +48,11 @@ NEAR = Limits(6, 12)
 """The same call but for ids and times, or with a result that differs only in such."""
 SAME_ERROR = Limits(4, 8)
 """Rounds in which other calls failed with the very same words."""
-BARREN = Limits(8, 20)
-"""Rounds of other calls from which nothing was learnt: they found nothing, or failed as others had."""
+BARREN = Limits(8, 40)
+"""Rounds of other calls from which nothing was learnt: nothing found, or failures in words that others had."""
 WAITING = Limits(40, 400)
-"""In the place of all these where something is waited for or paged through, yet no time passes; and where other calls
-succeed with a long result that was there before."""
+"""In the place of all these where something is waited for, yet no time passes; and where other calls succeed without
+telling anything that was not known, as pages that are alike."""
 
 WAITED_S = 10.0
 """Seconds that a round's tools took from which on real time has passed."""

@@ -61,6 +61,9 @@ __all__ = ["Runner"]
 
 _log = logging.getLogger("orkas.runner")
 
+_GOING_ON = ("tool_use", "pause")
+"""Stop reasons after which the model is asked again."""
+
 
 class Runner:
     """Runs one turn."""
@@ -126,12 +129,14 @@ class Runner:
                     async for event in events:
                         yield event
                 turn.stop_reason = "tool_use"
+            elif turn.stop_reason == "tool_use":
+                turn.stop_reason = "stop"  # there is nothing to run, so nothing to go on from
             if ending := self._ending(calls, self._session.messages[before:]):
                 async with aclosing(ending) as events:
                     async for event in events:
                         yield event
                 return
-            going_on = turn.stop_reason in ("tool_use", "pause")
+            going_on = turn.stop_reason in _GOING_ON
             taken = inbox.steered() or ([] if going_on else inbox.queued())
             if taken:
                 async with aclosing(self._take(taken)) as events:
@@ -240,9 +245,9 @@ class Runner:
 
     def _ending(self, calls: list[ToolCall], results: list[Message]) -> AsyncGenerator[Event, None] | None:
         """After a round: how the turn ends where the model would go on for ever; None when it may go on."""
-        if not calls:
-            return None
         turn = self.turn
+        if turn.stop_reason not in _GOING_ON:
+            return None
         ruling = self._governor.judge(calls, results)
         self._nudge = "\n\n".join(filter(None, (ruling.nudge, converging(turn.rounds, turn.setup.max_rounds))))
         if turn.rounds >= turn.setup.max_rounds:

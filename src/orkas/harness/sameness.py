@@ -200,12 +200,13 @@ def is_unfinished(text: str, *, is_error: bool) -> bool:
 
 _EMPTY = re.compile(
     r"[\s\[\]{}()\"'.]*|null|none"
-    r"|\(?no (?:\w+ ){0,3}?(?:match(?:es)?|results?|files?|hits?|output|entries|rows|records|data|items)"
+    r"|\(?no (?:\w+ ){0,3}?(?:match(?:es)?|results?|files?|hits?|entries|rows|records|data|items)"
     r"(?: (?:was|were))?(?: found)?.{0,80}|(?:nothing|0 \w+)(?: \w+)? found.{0,80}|not found.{0,80}",
     re.IGNORECASE | re.DOTALL,
 )
 
 
 def is_empty(text: str) -> bool:
-    """The result says that there is nothing."""
+    """The result says that nothing was found. Having nothing to say is another thing: a command that did its work is
+    often silent."""
     return len(text) < 200 and _EMPTY.fullmatch(text.strip()) is not None
