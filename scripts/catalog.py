@@ -100,6 +100,10 @@ FAMILIES: dict[str, tuple[int, int, str]] = {
     "glm-4.6": (204_800, 65_536, "rt"), "glm-4.7": (204_800, 65_536, "rt"), "glm-5": (204_800, 65_536, "rt"),
     "qwen3-max": (262_144, 32_768, "t"), "qwen3-coder": (262_144, 32_768, "t"), "qwen": (131_072, 8_192, "t"),
     "sonar": (127_072, 8_000, ""), "llama-3": (131_072, 8_192, "t"), "llama-4": (131_072, 8_192, "it"),
+    "command-r": (128_000, 4_096, "t"), "command-a": (256_000, 8_192, "t"),
+    "command-a-reasoning": (256_000, 32_768, "rt"), "command-a-plus": (288_000, 32_768, "irt"),
+    "command-a-vision": (128_000, 8_192, "i"), "nova": (300_000, 10_000, "it"), "nova-micro": (128_000, 10_000, "t"),
+    "nova-premier": (1_000_000, 32_000, "it"), "nova-2": (1_000_000, 64_000, "irt"),
 }  # fmt: skip
 """What a model of this family has at least; for names that the catalogues do not have."""
 

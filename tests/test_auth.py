@@ -29,7 +29,6 @@ from orkas.infra.messages import text_of, user_message
 from orkas.infra.secrets import Secret
 from orkas.providers.auth import Grant, Keys, Resting, StoredLogin, credentials_for, environment_keys
 from orkas.providers.base import CompletionParams
-from orkas.providers.catalog import model_info
 from orkas.providers.http import HttpProvider
 from orkas.providers.logins import Login, Logins, Token
 from orkas.providers.openai_chat import OpenAIChat
@@ -387,8 +386,8 @@ def test_a_client_of_ones_own_stands_beside_what_one_says_of_models_and_vendors(
     assert config.load().oauth("openai") == {"client_id": "mine"}
     assert config.load().oauth("my-lab") == {"client_id": "lab", "token_url": "https://auth.example/token"}
     assert not config.load().warnings and not own().mistakes
-    assert model_info("openai", "gpt-x").context_window == 50_000
     assert resolve("my-lab/m")[0].base_url == "https://llm.example/v1"  # type: ignore[attr-defined]
+    assert resolve("openai/gpt-x", api_key="k")[0].info("gpt-x").context_window == 50_000
 
 
 # ---------------------------------------------------------------- orkas auth

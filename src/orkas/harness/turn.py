@@ -103,6 +103,7 @@ class Turn(msgspec.Struct, eq=False):
             tools=setup.offered,
             tool_choice="none" if answer_only else "auto",
             max_output=setup.max_output,
+            window=setup.meter.given,
             thinking=setup.thinking,
             session_id=setup.session.id,
             media=setup.session.media,

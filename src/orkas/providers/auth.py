@@ -219,11 +219,16 @@ def credentials_for(
 def environment_keys(vendor: str, row: Vendor, environ: Mapping[str, str]) -> tuple[str | None, list[Secret]]:
     """The keys in the environment, in the order in which they are used, and the variable that has the first one.
 
-    ``<ROW>_API_KEY`` is exactly one key; ``<ROW>_API_KEYS`` more of them, separated by commas or blanks.
+    ``<ROW>_API_KEY`` is exactly one key; ``<ROW>_API_KEYS`` more of them, separated by commas or blanks. At Bedrock the
+    secret half of an access key, which signs the requests, stands for a key where there is none.
     """
     found: list[tuple[str, str]] = []
     single = ((name, environ.get(name, "").strip()) for name in row.key_variables(vendor))
     found += [pair for pair in single if pair[1]][:1]
     for name in row.pool_variables(vendor):
         found += [(name, key) for key in re.split(r"[,\s]+", environ.get(name, "")) if key]
+    if not found and row.dialect == "bedrock":
+        from orkas.providers.aws import SECRET, signer
+
+        found += [(SECRET, signs.secret)] if (signs := signer(environ)) is not None else []
     return (found[0][0] if found else None), [Secret(key) for key in dict.fromkeys(key for _, key in found)]

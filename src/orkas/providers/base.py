@@ -24,6 +24,7 @@ __all__ = [
     "ModelInfo",
     "Part",
     "Price",
+    "Probing",
     "Rates",
     "Reader",
     "Request",
@@ -129,6 +130,8 @@ class CompletionParams(msgspec.Struct, eq=False):
     tools: Sequence[ToolDef] = ()
     tool_choice: Literal["auto", "none"] = "auto"
     max_output: int | None = None
+    window: int | None = None
+    """Tokens that the user set the model's window to; None: not set. For servers that must be told."""
     thinking: ThinkingLevel | None = None
     """None: the vendor's default."""
     session_id: str | None = None
@@ -197,6 +200,15 @@ class Dialect(Protocol):
 
     def reader(self, *, model: str) -> Reader:
         """A fresh reader. ``model``: ``vendor/model``, stamped on the message."""
+        ...
+
+
+@runtime_checkable
+class Probing(Protocol):
+    """A dialect whose cheapest request that needs the key is one of its own kind."""
+
+    def probe(self, *, base_url: str, api_key: str | None) -> Request:
+        """That request, a GET without a body."""
         ...
 
 

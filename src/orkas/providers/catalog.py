@@ -18,8 +18,8 @@ from orkas.providers.base import FREE, ModelInfo, Price, Rates, ThinkingLevel
 from orkas.providers.vendors import Vendor, known_row
 
 __all__ = [
-    "Gemini", "aliases", "anthropic_thinking", "as_of", "gemini", "is_plain_openai", "model_info", "names", "near",
-    "openai_effort", "reasons_openai",
+    "Converse", "Gemini", "aliases", "anthropic_thinking", "as_of", "cohere_thinks", "converse", "gemini",
+    "is_plain_openai", "model_info", "names", "near", "openai_effort", "reasons_openai",
 ]  # fmt: skip
 
 _SAFE_OUTPUT = 8_192
@@ -87,13 +87,16 @@ def near(model: str, vendor: str = "") -> list[str]:
 
 
 _looked_up: dict[tuple[str, str], tuple[Vendor | None, ModelInfo]] = {}
+_AT_HOME = 32_768
+"""Ollama is asked for the context that a request needs; from this size on a conversation is rather compacted. Models
+that fit a machine of one's own take as much, and their machine holds it. A window that the user sets goes before."""
 
 
 def model_info(vendor: str, model: str) -> ModelInfo:
     """What is known of a model. Unknown: no window, a conservative output limit, images allowed, no price.
 
-    Models on the user's own machine are never looked up: their window is what the server was started with. They cost
-    nothing, unless they only pass through it (``:cloud`` at Ollama).
+    Models on the user's own machine are never looked up: their window is what the server was started with, or asked
+    for. They cost nothing, unless they only pass through it (``:cloud`` at Ollama).
     """
     row = known_row(vendor)
     known = _looked_up.get((vendor, model))
@@ -113,11 +116,7 @@ def _info(row: Vendor | None, vendor: str, model: str) -> ModelInfo:
     """What the user says of the model, then what is shipped; of a server of the user's own nothing is."""
     if row is None:
         return _shipped(vendor, model)
-    if row.own or row.local:
-        passing = model.endswith(("-cloud", ":cloud"))
-        known = ModelInfo(max_output=_SAFE_OUTPUT, price=FREE if row.free and not passing else None)
-    else:
-        known = _shipped(vendor, model)
+    known = _at_home(row, model) if row.own or row.local else _shipped(vendor, model)
     told = row.catalog.get(model)
     if told is None:
         return known
@@ -129,6 +128,13 @@ def _info(row: Vendor | None, vendor: str, model: str) -> ModelInfo:
         images=known.images if told.images is None else told.images,
         price=Price(Rates(rates.input, rates.output, rates.cache_read, rates.cache_write)) if rates else known.price,
     )
+
+
+def _at_home(row: Vendor, model: str) -> ModelInfo:
+    if model.endswith(("-cloud", ":cloud")):  # it only passes through
+        return ModelInfo(max_output=_SAFE_OUTPUT)
+    window = _AT_HOME if row.dialect == "ollama" else None
+    return ModelInfo(window, _SAFE_OUTPUT, price=FREE if row.free else None)
 
 
 def _shipped(vendor: str, model: str) -> ModelInfo:
@@ -187,15 +193,19 @@ def _shorter(name: str) -> Iterator[str]:
         name = name[: max(name.rfind(c) for c in "-.:@_ ")] if any(c in name for c in "-.:@_ ") else ""
 
 
-_REGION = re.compile(r"^(?:[a-z-]{2,8}\.)?[a-z0-9]+\.(?=[a-z])")
-_REVISION = re.compile(r"-v\d+(?::\d+)?(?::\d+k)?$")
-"""Ids of Bedrock: ``us.anthropic.claude-sonnet-4-5-20250929-v1:0``."""
+_MAKER = re.compile(
+    r"^(?:[a-z-]{2,8}\.)?(?:ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshot|moonshotai|"
+    r"nvidia|openai|qwen|writer|xai|zai)\.(?=[a-z])"
+)
+"""Region and maker in front of a model's name on Bedrock: ``us.anthropic.claude-…``."""
+_REVISION = re.compile(r"(?<!claude)-v\d+(?::\d+)?(?::\d+k)?$")
+"""The end of a model's name there: ``…-20250929-v1:0``; the version of ``claude-v2`` is none."""
 
 
 def _bare(model: str) -> str:
     """``anthropic/claude-sonnet-4.5:free`` → ``claude-sonnet-4.5`` as its own vendor spells it."""
     name = _REVISION.sub("", model.lower().rpartition("/")[2])
-    name = _REGION.sub("", name).partition(":")[0].partition("@")[0]
+    name = _MAKER.sub("", name).partition(":")[0].partition("@")[0]
     return name.replace(".", "-") if name.startswith("claude") else name
 
 
@@ -242,6 +252,38 @@ def openai_effort(model: str, level: ThinkingLevel) -> str:
     if "-pro" in name or not (name.startswith("gpt-") and reasons_openai(name)):
         return ""
     return "minimal" if re.match(r"gpt-5(?!\.)", name) else "none"
+
+
+def cohere_thinks(model: str) -> bool:
+    """Whether a model of Cohere's can be told to think; the others refuse the field."""
+    return _bare(model).startswith(("command-a-reasoning", "command-a-plus"))
+
+
+class Converse(NamedTuple):
+    """How one model takes its requests through Bedrock."""
+
+    thinking: Literal["", "claude", "nova", "effort"] = ""
+    """What its thinking is told in."""
+    cache: Literal["", "messages", "all"] = ""
+    """Where marks of the prompt cache are understood: nowhere, in system prompt and messages, in tools too."""
+    media_results: bool = False
+    """A tool's result may hold pictures."""
+    mixed: bool = True
+    """Words may stand in one message with calls or their results."""
+
+
+def converse(model: str) -> Converse:
+    """What is known of a model on Bedrock. Source: Amazon's pages on Converse, prompt caching and reasoning."""
+    name = _bare(model)
+    if name.startswith("claude"):
+        old = ("claude-2", "claude-v", "claude-instant", "claude-3-h", "claude-3-o", "claude-3-s")
+        marks = not name.startswith((*old, "claude-3-5-sonnet-20240620"))
+        return Converse("claude" if anthropic_thinking(model) else "", "all" if marks else "", media_results=True)
+    if name.startswith("nova-"):
+        return Converse("nova" if name.startswith("nova-2") else "", "messages", media_results=True)
+    if name.startswith("gpt-oss"):
+        return Converse("effort")
+    return Converse(mixed=not any(maker in model for maker in ("mistral.", "meta.", "ai21.")))
 
 
 class Gemini(NamedTuple):

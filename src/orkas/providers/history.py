@@ -93,6 +93,8 @@ class History:
     def __init__(self) -> None:
         self._running: dict[str, list[_Running]] = {}
         self._kept: dict[str, Kept] = {}
+        self.current: Writer | None = None
+        """The writer of the last request."""
 
     def join(self, params: CompletionParams, make: Callable[[], Writer], *, images: bool = True) -> list[Piece]:
         """The messages of a request, in pieces to be joined. ``make``: a writer for a conversation that is new here."""
@@ -105,6 +107,7 @@ class History:
             self._running[key].remove(running)
             raise
         running.messages = messages
+        self.current = running.writer
         self._kept[key].prune(messages)
         return running.writer.finish()
 

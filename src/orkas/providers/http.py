@@ -13,7 +13,17 @@ from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.messages import AssistantMessage, calls_of
 from orkas.infra.net import Answer, Http, Limits
 from orkas.providers.auth import Credentials, Grant, Keys
-from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request, drained
+from orkas.providers.base import (
+    AuthStatus,
+    CompletionParams,
+    Dialect,
+    ModelInfo,
+    Part,
+    Probing,
+    Reader,
+    Request,
+    drained,
+)  # fmt: skip
 from orkas.providers.catalog import model_info, near
 from orkas.providers.prefix import PrefixWatch
 from orkas.providers.transform import endpoint, wire_name
@@ -91,19 +101,21 @@ class HttpProvider:
                 raise told
 
     def _request(self, params: CompletionParams, grant: Grant | None) -> Request:
-        """The request that shows this.
+        """The request that shows this. Raises as ``_key``."""
+        return _shown(self._dialect.request(params, base_url=self.base_url, api_key=self._key(grant)), grant)
+
+    def _key(self, grant: Grant | None) -> str | None:
+        """The key that the dialect puts where its vendor wants it; None: there is none, or a token.
 
         Raises:
             ProviderError: class ``auth``: it cannot be put into a header.
         """
-        if grant is not None and not _HEADER_VALUE.fullmatch(grant.secret.reveal()):
+        if grant is None:
+            return None
+        if not _HEADER_VALUE.fullmatch(grant.secret.reveal()):
             what = f"the API key for {self.id} holds characters that no key has"
             raise ProviderError(what, class_="auth", hint="copy it once more, without blanks and line ends")
-        key = grant.secret.reveal() if grant is not None and not grant.bearer else None
-        request = self._dialect.request(params, base_url=self.base_url, api_key=key)
-        if grant is not None and grant.bearer:
-            request.headers["authorization"] = f"Bearer {grant.secret.reveal()}"
-        return request
+        return None if grant.bearer else grant.secret.reveal()
 
     def _post(self, params: CompletionParams, grant: Grant | None) -> AbstractAsyncContextManager[Answer]:
         request = self._request(params, grant)
@@ -177,6 +189,9 @@ class HttpProvider:
             return ProviderError(what, class_="timeout", hint="try again later")
 
     def _probe(self, grant: Grant | None) -> tuple[str, dict[str, str]]:
+        if isinstance(self._dialect, Probing):
+            own = self._dialect.probe(base_url=self.base_url, api_key=self._key(grant))
+            return own.url, _shown(own, grant).headers
         sample = self._request(CompletionParams(model="probe", messages=[]), grant)
         headers = {k: v for k, v in sample.headers.items() if k not in ("content-type", "accept")}
         return endpoint(self.base_url, self._row.models), headers
@@ -206,6 +221,13 @@ class HttpProvider:
 
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
 """What a key may look like where it goes into a header."""
+
+
+def _shown(request: Request, grant: Grant | None) -> Request:
+    """The request with the token of the grant, where it is one."""
+    if grant is not None and grant.bearer:
+        request.headers["authorization"] = f"Bearer {grant.secret.reveal()}"
+    return request
 
 
 def _weightier(first: ProviderError | None, second: ProviderError) -> ProviderError:

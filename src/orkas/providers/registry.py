@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.net import Http
 from orkas.infra.secrets import Secret
 from orkas.providers import catalog
-from orkas.providers.auth import Credentials, credentials_for
+from orkas.providers.auth import Credentials, credentials_for, environment_keys
 from orkas.providers.base import Dialect, LLMProvider
 from orkas.providers.http import HttpProvider
 from orkas.providers.own import own
 from orkas.providers.vendors import Vendor, table
+
+if TYPE_CHECKING:
+    from orkas.providers.aws import Signer
 
 __all__ = ["resolve", "short_names", "split_model", "vendor_names"]
 
@@ -109,10 +113,13 @@ def resolve(
     if vendor in _OURS:
         return _OURS[vendor](), model_id
     row = table()[vendor]
+    signer = _signer(vendor, row, environ) if credentials is None and not api_key else None
     credentials = credentials or credentials_for(vendor, row, api_key=api_key, environ=environ)
     url = _base_url(vendor, row, base_url, environ, credentials)
-    dialect = _dialect(vendor, row)
-    named = row.keys[0] if vendor == "openai-chat" else row.key_variables(vendor)[0]
+    dialect = _dialect(vendor, row, signer)
+    named = row.keys[0] if vendor in ("openai-chat", "bedrock") else row.key_variables(vendor)[0]
+    if row.dialect == "bedrock":
+        named += " or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     return HttpProvider(
         vendor, row, dialect, base_url=url, credentials=credentials, key_name=named, http=http
     ), model_id
@@ -138,6 +145,15 @@ _OURS: dict[str, Callable[[], LLMProvider]] = {"local": _local, "demo": _demo}
 """Vendors that are not rows: what runs on this machine without an address of its own."""
 
 
+def _signer(vendor: str, row: Vendor, environ: Mapping[str, str]) -> Signer | None:
+    """Who signs the requests, where the environment has an access key of AWS and no key of Bedrock's own."""
+    if row.dialect != "bedrock":
+        return None
+    from orkas.providers.aws import SECRET, signer
+
+    return signer(environ) if environment_keys(vendor, row, environ)[0] == SECRET else None
+
+
 def _base_url(
     vendor: str, row: Vendor, given: str | None, environ: Mapping[str, str], credentials: Credentials
 ) -> str:
@@ -146,7 +162,11 @@ def _base_url(
     if not url and not row.base_url:
         raise UsageError(f"{vendor} needs a base URL", hint=f"give base_url, or set {names[0]}")
     own = row.base_url
-    if "{" in own and "/" not in (url.partition("://")[2] or url).rstrip("/"):
+    if "{region}" in own:
+        from orkas.providers.aws import address as place
+
+        own = own if url else place(own, environ)
+    elif "{" in own and "/" not in (url.partition("://")[2] or url).rstrip("/"):
         from orkas.providers.vertex import address
 
         own = address(own, environ, _key(credentials))
@@ -185,11 +205,14 @@ def _complete(url: str, row: Vendor, base_url: str) -> str:
         netloc = netloc.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
     if bare and port is None and own.port and row.local:
         netloc += f":{own.port}"
-    path = parts.path.rstrip("/") or own.path.rstrip("/") or row.path or "/v1"
+    path = parts.path.rstrip("/")
+    if row.compatible and path.endswith(row.compatible):
+        path = path.removesuffix(row.compatible) + own.path
+    path = path or own.path.rstrip("/") or row.path or "/v1"
     return parts._replace(netloc=netloc, path=path).geturl()
 
 
-def _dialect(vendor: str, row: Vendor) -> Dialect:
+def _dialect(vendor: str, row: Vendor, signer: Signer | None = None) -> Dialect:
     if row.dialect == "anthropic":
         from orkas.providers.anthropic import Anthropic
 
@@ -202,6 +225,18 @@ def _dialect(vendor: str, row: Vendor) -> Dialect:
         from orkas.providers.google import Google
 
         return Google(vendor, row.quirks, row.key_header)
+    if row.dialect == "ollama":
+        from orkas.providers.ollama import Ollama
+
+        return Ollama(vendor, row.quirks, row.key_header)
+    if row.dialect == "bedrock":
+        from orkas.providers.bedrock import Bedrock
+
+        return Bedrock(vendor, row.quirks, row.key_header, signer)
+    if row.dialect == "cohere":
+        from orkas.providers.cohere import Cohere
+
+        return Cohere(vendor, row.quirks, row.key_header)
     from orkas.providers.openai_chat import OpenAIChat
 
     return OpenAIChat(vendor, row.quirks, row.key_header)

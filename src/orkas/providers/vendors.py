@@ -86,9 +86,10 @@ class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``."""
+    """One row. ``base_url`` empty: the user must give one; with ``{host}`` and ``{place}``: see ``vertex``; with
+    ``{region}``: see ``aws``."""
 
-    dialect: Literal["openai_responses", "openai_chat", "anthropic", "google"]
+    dialect: Literal["openai_responses", "openai_chat", "anthropic", "google", "ollama", "bedrock", "cohere"]
     base_url: str = ""
     path: str = ""
     """Path of the API below a bare host, where there is no ``base_url`` that tells; empty: ``/v1``."""
@@ -96,6 +97,8 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Environment variables that hold the key besides ``<ROW>_API_KEY``, in order."""
     urls: tuple[str, ...] = ()
     """Environment variables that hold the endpoint besides ``<ROW>_BASE_URL``."""
+    compatible: str = ""
+    """Path below which the same server speaks OpenAI's dialect: an address that names it means that server."""
     local: bool = False
     """Runs on the user's machine or network: needs no key."""
     free: bool = False

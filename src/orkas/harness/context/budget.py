@@ -119,6 +119,11 @@ class Meter:
         self._fixed = 0
         self._sent: tuple[Load, bool] | None = None
 
+    @property
+    def given(self) -> int | None:
+        """The window that the user set; None: it was not set."""
+        return self._window
+
     def load(self, params: CompletionParams, info: ModelInfo) -> Load:
         """What this request weighs.
 

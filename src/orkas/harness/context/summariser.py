@@ -135,6 +135,7 @@ class Summariser:
             messages=[user_message(text)],
             system=summary.SYSTEM,
             max_output=setup.max_output,
+            window=setup.meter.given,
             thinking=setup.thinking,
         )
 

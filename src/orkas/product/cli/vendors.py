@@ -57,7 +57,9 @@ def rows() -> list[Row]:
         url = next((given for u in row.url_variables(name) if (given := os.environ.get(u, "").strip())), row.base_url)
         key, _ = environment_keys(name, row, os.environ)
         missing = variable(name, "BASE_URL")
-        if "{" in url:
+        if "{region}" in url:
+            url, missing = _placed(url), "AWS_REGION"
+        elif "{" in url:
             url, missing = _filled(url, key), "GOOGLE_CLOUD_PROJECT"
         account = row.account or name
         found.append(Row(
@@ -74,5 +76,16 @@ def _filled(template: str, key: str | None) -> str:
 
     try:
         return address(template, os.environ, os.environ[key].strip() if key else None)
+    except UsageError:
+        return ""
+
+
+def _placed(template: str) -> str:
+    """An address that names a region; empty while none is named."""
+    from orkas.infra.errors import UsageError
+    from orkas.providers.aws import address
+
+    try:
+        return address(template, os.environ)
     except UsageError:
         return ""
