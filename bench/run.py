@@ -23,6 +23,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from model import Script  # noqa: E402 - this folder is no package
 
 BASE = "raw_httpx"
 CLIENTS = (BASE, "raw_aiohttp", "ours")
+NEEDS = {"raw_httpx": ("httpx",), "raw_aiohttp": ("aiohttp",), "ours": ("aiohttp", "msgspec", "platformdirs")}
+"""Packages of each client."""
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
 CLIENT_CORE, MODEL_CORE = CORES[0], CORES[-1]
 
@@ -371,13 +374,16 @@ def main() -> int:
     given = parser.parse_args()
     if unknown := [name for name in given.scenarios if name not in SCENARIOS]:
         parser.error(f"no such scenario: {', '.join(unknown)} (there are {', '.join(SCENARIOS)})")
+    clients = given.clients.split(",")
+    if missing := [package for client in clients for package in NEEDS.get(client, ()) if find_spec(package) is None]:
+        sys.exit(f"bench: {sys.executable} lacks {' and '.join(missing)}; see the first lines of bench/README.md")
     parts: dict[str, list[tuple[str, ...]]] = {}
     everything: dict[str, Samples] = {}
     with tempfile.TemporaryDirectory(prefix="orkas-bench-") as folder, model() as port:
         bench = Bench(port, Path(folder))
         for name in given.scenarios or SCENARIOS:
             print(f"{name} …", file=sys.stderr, flush=True)
-            everything[name] = measure(bench, SCENARIOS[name], given.clients.split(","), given.repetitions)
+            everything[name] = measure(bench, SCENARIOS[name], clients, given.repetitions)
             parts[SCENARIOS[name].title] = list(rows(SCENARIOS[name], everything[name]))
     print(table(parts))
     if given.json:

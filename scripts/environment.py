@@ -18,6 +18,7 @@ def environment(folder: str, extras: str, *, editable: bool) -> Path:
     programs = target / ("Scripts" if sys.platform == "win32" else "bin")
     python = programs / ("python.exe" if sys.platform == "win32" else "python")
     if not python.exists():
+        print(f"Setting up {folder} …", file=sys.stderr)
         # Without ensurepip, which some distributions split off: the pip that is here installs into the new environment.
         venv.create(target, with_pip=False, symlinks=sys.platform != "win32")
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--disable-pip-version-check"]

@@ -13,6 +13,9 @@ LEAST = 75
 
 
 def main() -> int:
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     programs = environment(".venv-dev", "dev", editable=True)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src")}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from pathlib import Path
 
 from environment import environment
 
+LOCAL = "with-local-model"
 REQUEST = "Which file in this folder is the largest?"
 
 
@@ -23,16 +25,18 @@ def main() -> int:
         "without it a key or a local server is used where there is one, else the offline demo",
     )
     words = parser.parse_args().words
-    local = words[:1] == ["with-local-model"]
-    if not local and words and words[0].startswith("with-"):
-        parser.error(f"{words[0]} is not known; did you mean with-local-model?")
+    local = words[:1] == [LOCAL]
+    if not local and words and (words[0].startswith("with-") or words[0] in LOCAL.split("-")):
+        sys.exit(f"try.py: {words[0]} is not known; did you mean {LOCAL}?")
     request = " ".join(words[1:] if local else words) or REQUEST
-    print("Setting up in .venv …", file=sys.stderr)
     orkas = str(environment(".venv", "chat,local" if local else "chat", editable=False) / "orkas")
     if local and subprocess.run([orkas, "models", "install", "local"]).returncode != 0:
         print("The local model cannot be had here (see above); going on without it.", file=sys.stderr)
     print(f"$ orkas run {request!r}", file=sys.stderr)
-    return subprocess.run([orkas, "run", request]).returncode
+    status = subprocess.run([orkas, "run", request]).returncode
+    shown = Path(orkas).relative_to(Path.cwd()) if Path(orkas).is_relative_to(Path.cwd()) else Path(orkas)
+    print(f"Next: {shown} (a chat), {shown} run \"…\", {shown} doctor", file=sys.stderr)
+    return status
 
 
 if __name__ == "__main__":

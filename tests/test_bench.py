@@ -49,3 +49,21 @@ def test_a_client_that_leaves_something_out_has_failed(tmp_path: Path) -> None:
     done = bench("deltas", "-r", "1", "--clients", "lazy", folder=tmp_path)
     assert done.returncode == 1
     assert "failed: 8 characters came" in done.stdout and "FAILED" in done.stdout
+
+
+def test_what_the_bench_lacks_is_one_sentence() -> None:
+    command = [sys.executable, "-S", str(BENCH / "run.py"), "start", "--clients", "raw_httpx"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": ""})
+    assert done.returncode == 1 and "lacks httpx; see" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "word", "status", "says"),
+    [("test.py", "--help", 0, "run every check"), ("try.py", "with-lokal-model", 1, "did you mean with-local-model?"),
+     ("try.py", "local", 1, "did you mean with-local-model?")],
+)  # fmt: skip
+def test_scripts_answer_before_they_set_anything_up(script: str, word: str, status: int, says: str) -> None:
+    command = [sys.executable, str(BENCH.parent / "scripts" / script), word]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == status and says in done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count("\n") == 1

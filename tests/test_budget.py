@@ -6,6 +6,7 @@ import base64
 import errno
 import json
 import struct
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,62 @@ def test_who_tells_the_window() -> None:
     one.refused(MODEL, refusal(50_000))
     assert one.load(request, KNOWN).window == 50_000
     assert meter(window=30_000).load(request, KNOWN).window == 30_000
+
+
+def test_an_explicit_window_wins_over_what_was_learnt_before(tmp_path: Path) -> None:
+    first, request = learnt(tmp_path / "c.json"), params([user_message(WORDS * 1_000)])
+    first.load(request, KNOWN)
+    first.refused(MODEL, refusal(5_000))
+    first.save()
+    assert learnt(tmp_path / "c.json").load(request, KNOWN).window == 5_000
+    given = meter(window=30_000, learnt=Calibration(tmp_path / "c.json"))
+    assert given.load(request, KNOWN).window == 30_000
+    given.refused(MODEL, refusal(6_000))
+    assert given.load(request, KNOWN).window == 6_000
+
+
+@pytest.mark.parametrize("age", [-200_000, 90_000, 1e9])
+def test_a_window_that_was_told_long_ago_is_no_longer_believed(tmp_path: Path, age: float) -> None:
+    path, request = tmp_path / "c.json", params([user_message(WORDS * 1_000)])
+    row: dict[str, Any] = {"ratio": 1.0, "window": 5_000, "told": time.time() - age}
+    path.write_text(json.dumps({"version": 1, "models": {MODEL: row}}))
+    assert learnt(path).load(request, KNOWN).window == 200_000
+    row["told"] = time.time() - 80_000
+    path.write_text(json.dumps({"version": 1, "models": {MODEL: row}}))
+    again = learnt(path)
+    assert again.load(request, KNOWN).window == 5_000
+    again.refused(MODEL, refusal(5_000))
+    again.save()
+    assert json.loads(path.read_text())["models"][MODEL]["told"] > time.time() - 1_000, "it is dated anew"
+
+
+@pytest.mark.parametrize("info", [KNOWN, ModelInfo()])
+def test_a_refusal_that_speaks_of_no_tokens_teaches_nothing_where_the_request_was_small(info: ModelInfo) -> None:
+    for words, taught in ((1_000, False), (5_000, True)):
+        one = meter()
+        whole = one.load(params([user_message(WORDS * words)]), info)
+        one.refused(MODEL, ProviderError("HTTP 413", class_="context_overflow", vague=True))
+        assert (one.load(params([]), info).window < whole.window) == taught
+
+
+def test_a_guess_leaves_room_for_a_conversation() -> None:
+    for system, words in (("", 1), (WORDS * 400, 1), (WORDS * 400, 100)):
+        one = meter()
+        one.load(params([user_message(WORDS * words)], system), KNOWN)
+        one.refused(MODEL, refusal(None))
+        load = one.load(params([user_message("hello")], system), KNOWN)
+        assert load.window >= max(4_096, 2 * load.fixed) and load.usable > 1_000
+
+
+def test_what_was_taught_can_be_put_to_the_test() -> None:
+    one = meter()
+    one.load(params([user_message(WORDS * 1_000)]), KNOWN)
+    assert not one.test_window(KNOWN), "nothing was taught"
+    for told in (5_000, None):
+        one.refused(MODEL, refusal(told))
+        assert one.load(params([]), KNOWN).window < 200_000
+        assert one.test_window(KNOWN)
+        assert one.load(params([user_message(WORDS * 1_000)]), KNOWN).window == 200_000
 
 
 def test_an_explicit_window_is_the_upper_bound_of_what_a_refusal_teaches() -> None:
@@ -517,6 +574,74 @@ def test_the_running_sum_is_what_a_fresh_look_gives(steps: list[str]) -> None:
         assert load.messages == meter().size(history) == one.size(history)
 
 
+BLOCKS = st.one_of(
+    st.text().map(lambda t: Text(text=t)),
+    st.text(alphabet="a A1.\n\t\ud800é文🙂", max_size=400).map(lambda t: Text(text=t, vendor={"more": t[:9]})),
+    st.text().map(lambda t: Thinking(text=t, signature=t, redacted=t[:3])),
+    st.dictionaries(st.text(), st.text()).map(lambda a: ToolCall(id="1", name="t", arguments=a)),
+    st.just(Image(media_type="image/png", data=png(500, 500))),
+    st.text().map(lambda t: Opaque(kind="odd", vendor={"x": t})),
+)
+
+
+@given(
+    st.lists(st.tuples(st.lists(BLOCKS, max_size=3), st.none() | st.floats(0.1, 6), st.integers(0, 3_000)), max_size=12),
+    st.integers(0, 3),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_bound_is_never_less_than_the_load(rounds: list[Any], each: int) -> None:
+    """Whatever is said and whatever the vendor counts; and what is learnt is the same as if each round was weighed."""
+    one, plain = meter(), meter()
+    history: list[Message] = [user_message(WORDS * 5)]
+    taught = False
+    for n, (blocks, ratio, wrote) in enumerate(rounds):
+        bound, load = one.at_most(params(history), KNOWN), plain.load(params(history), KNOWN)
+        if not taught:  # the bound knows what was learnt when a request was weighed last
+            assert bound.messages >= load.messages
+        usage = None if ratio is None else Usage(round(message_sum(history) * ratio), wrote)
+        said = AssistantMessage(blocks, MODEL, usage=usage, ts=f"2026-01-01T00:00:{n:02}.000Z")
+        one.heard(params(history), said)
+        plain.heard(params(history), said)
+        taught = taught or (usage is not None and message_sum(history) >= 200)
+        history += [said, tool_result(str(n), WORDS * n)]
+        if each and n % each == 0:
+            assert one.load(params(history), KNOWN) == plain.load(params(history), KNOWN)
+            taught = False
+    assert one.load(params(history), KNOWN) == plain.load(params(history), KNOWN)
+    assert one.text(WORDS) == plain.text(WORDS)
+
+
+def message_sum(messages: Sequence[Message]) -> int:
+    return sum(map(message_size, messages))
+
+
+def test_a_long_turn_whose_counts_come_from_the_vendor_is_not_weighed() -> None:
+    """What was counted stands in the place of all before it: the bound stays near the truth for a hundred rounds."""
+    vendor = Vendor(meter(), 1.0)
+    vendor.turn(WORDS)
+    for n in range(100):
+        request = vendor.params()
+        load = vendor.meter.at_most(request, KNOWN)
+        said = reply(WORDS, Usage(round(vendor.raw()), 20))
+        vendor.meter.heard(request, said)
+        vendor.messages += [said, tool_result(str(n), WORDS * 10)]
+    assert load.messages <= message_sum(vendor.messages) * 1.1
+
+
+def test_the_end_of_a_turn_teaches_also_where_nothing_had_to_be_weighed(tmp_path: Path) -> None:
+    one = meter(learnt=Calibration(tmp_path / "c.json"))
+    history: list[Message] = [user_message(WORDS * 50)]
+    for n in range(30):
+        one.at_most(params(history), KNOWN)
+        said = reply(WORDS, Usage(round(message_sum(history) * 1.7), 20))
+        one.heard(params(history), said)
+        history += [said, tool_result(str(n), WORDS * 100)]
+    one.save()
+    again = meter(learnt=Calibration(tmp_path / "c.json"))
+    again.load(params([]), KNOWN)
+    assert again.text(WORDS * 50) == pytest.approx(1.7 * meter().text(WORDS * 50), rel=0.02)
+
+
 # -- what is kept on disk
 
 
@@ -538,15 +663,14 @@ def test_what_was_learnt_serves_the_next_session(tmp_path: Path) -> None:
     assert (other.window, other.messages) == (200_000, meter().size([user_message(WORDS * 50)]))
 
 
-def test_a_guess_is_kept_only_where_nobody_knows_the_window(tmp_path: Path) -> None:
-    for info, kept in ((ModelInfo(), True), (KNOWN, False)):
-        path = tmp_path / f"{kept}.json"
-        one = learnt(path)
+def test_a_guess_is_never_kept(tmp_path: Path) -> None:
+    for info, window in ((ModelInfo(), DEFAULT_WINDOW), (KNOWN, 200_000)):
+        one = learnt(tmp_path / "c.json")
         sent = one.load(params([user_message(WORDS * 1_000)]), info)
         one.refused(MODEL, refusal(None))
+        assert one.load(params([]), info).window == sent.messages
         one.save()
-        window = learnt(path).load(params([]), info).window
-        assert window == (sent.messages if kept else 200_000)
+        assert learnt(tmp_path / "c.json").load(params([]), info).window == window
 
 
 def test_only_news_is_written(tmp_path: Path) -> None:

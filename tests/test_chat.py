@@ -22,9 +22,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orkas import Session
 from orkas.infra.errors import UsageError
 from orkas.infra.events import Done, ErrorClass, ErrorInfo
-from orkas.infra.messages import Usage
+from orkas.infra.messages import AssistantMessage, ToolCall, Usage, user_message
 from orkas.infra.terminal import inert
 from orkas.product.chat import words
 from orkas.product.chat.editor import completions
@@ -460,7 +461,7 @@ def test_what_markdown_would_swallow_is_kept(start: Start) -> None:
     terminal = start('["In __init__.py use Vec<String> and <div>,\\nnot a_b_c.\\n\\n**bold** [here](http://x.y)"]')
     terminal.say("go")
     terminal.shows("bold here (http://x.y)")
-    assert "In __init__.py use Vec<String> and <div>,\nnot a_b_c." in terminal.text
+    assert "In __init__.py use Vec<String> and <div>, not a_b_c." in terminal.text
 
 
 def test_a_chat_is_recorded_as_a_picture(tmp_path: Path) -> None:
@@ -609,10 +610,41 @@ def test_at_a_dumb_terminal_a_whole_line_is_sent(start: Start) -> None:
     assert b"\x1b" not in terminal.raw
 
 
-def test_at_the_prompt_there_is_nothing_to_queue_for(start: Start) -> None:
+def test_at_the_prompt_what_is_queued_is_said_at_once(start: Start) -> None:
+    terminal = start('["First."]')
+    terminal.say("/queue")
+    terminal.shows("Say /queue and what the model is told")
+    terminal.say("/queue do it now")
+    terminal.shows("First.")
+    assert asked() == ["do it now"]
+
+
+def test_a_command_that_takes_nothing_says_so(start: Start) -> None:
     terminal = start()
-    terminal.say("/queue later")
-    terminal.shows("No turn is running")
+    terminal.say("/stats all")
+    terminal.shows("/stats takes nothing after it")
+
+
+def test_what_a_crash_left_behind_is_told(start: Start) -> None:
+    with Session.open("crashed") as session:
+        session.append(user_message("Look."))
+        session.append(AssistantMessage([ToolCall(id="c1", name="show", arguments={"text": "a"})]))
+        session.inbox.steer("And quickly.")
+    terminal = start(session="crashed")
+    terminal.shows("A tool call was cut off when this conversation ended")
+    terminal.shows("A message of yours waits and goes first with the next one.")
+
+
+def test_a_line_break_within_a_paragraph_is_a_space(start: Start) -> None:
+    terminal = start('["one line\\nthat goes on\\n\\nand another"]')
+    terminal.say("go")
+    terminal.shows("one line that goes on")
+
+
+def test_a_plain_chat_for_want_of_packages_says_so(start: Start) -> None:
+    terminal = start(before=BLOCKED)
+    terminal.ready()
+    assert terminal.text.count("pip install rich prompt-toolkit") == 1
 
 
 @pytest.mark.parametrize(

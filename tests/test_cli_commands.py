@@ -114,6 +114,26 @@ def test_check_tells_and_never_writes(tmp_path: Path) -> None:
     assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["s.jsonl"]
 
 
+def test_a_file_of_another_kind_is_no_session_file(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Notes\n\nWords.\n")
+    for name in ("check", "import"):
+        orkas("session", name, str(tmp_path / "README.md")).refused(1, "is no session file")
+    (tmp_path / "empty.jsonl").write_text("")
+    assert orkas("session", "check", str(tmp_path / "empty.jsonl")).status == 0
+
+
+def test_an_import_says_what_was_lost(tmp_path: Path) -> None:
+    good = json.dumps({"role": "user", "content": [{"type": "text", "text": "hello"}]})
+    (tmp_path / "s.jsonl").write_text(f"{good}\n{{broken\n{good}\n")
+    ran = orkas("session", "import", str(tmp_path / "s.jsonl"))
+    assert ran.status == 0 and "damaged lines (2): what they held was left out" in ran.err
+
+
+def test_a_rewind_to_nothing_says_where_the_words_are(trip: str) -> None:
+    ran = orkas("session", "rewind", trip, "--to", "0")
+    assert "is empty now" in ran.out and "session search" in ran.out
+
+
 def test_a_file_that_is_not_there() -> None:
     for name in ("check", "repair", "import"):
         orkas("session", name, "/no/such.jsonl").refused(1, "/no/such.jsonl")
@@ -253,6 +273,42 @@ def test_a_broken_file_stops_runs_but_not_those_who_look() -> None:
     orkas("run", "x", *DEMO).refused(2, "config.toml")
 
 
+def test_what_is_not_set_is_said_beside_the_output_and_can_be_unset() -> None:
+    unset = orkas("config", "get", "model")
+    assert (unset.status, unset.out) == (0, "") and unset.err.startswith("model is not set; what counts is what is found")
+    orkas("config", "set", "model", "demo/offline")
+    assert orkas("config", "get", "model").out == "demo/offline\n"
+    assert "named by ORKAS_MODEL" not in orkas("doctor").out
+    assert orkas("config", "unset", "model").status == 0
+    assert "is not set" in orkas("config", "unset", "model").err
+    orkas("config", "unset", "modle").refused(2, "did you mean 'model'")
+
+
+def test_run_and_doctor_say_the_same_of_a_broken_file() -> None:
+    Path(os.environ[HOME], "config.toml").write_text("model = = 1\n")
+    said = "line 1, column 9); edit or remove the file"
+    orkas("run", "x", *DEMO).refused(2, "config.toml", said)
+    assert said in orkas("doctor").out
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="a folder in which nobody can make one is needed")
+def test_a_home_that_cannot_be_made_is_named_whole() -> None:
+    nowhere = environ(ORKAS_HOME="/proc/deep/home")
+    for words in (["run", "x", *DEMO], ["run", "x", "--session", "s", *DEMO]):
+        orkas(*words, env=nowhere).refused(1, "/proc/deep/home", "ORKAS_HOME")
+    doctor = orkas("doctor", env=nowhere)
+    assert doctor.status == 1 and "/proc/deep/home cannot be made" in doctor.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(["run", "hi", "there"], "put the prompt in quotes"), (["--model", "demo/offline", "run", "hi"], "orkas run …"),
+     (["session", "fork", "x", "--nme", "y"], "orkas session fork --help"), (["run", "x", "--modle"], "orkas run --help")],
+)  # fmt: skip
+def test_words_that_do_not_belong_there(words: list[str], says: str) -> None:
+    orkas(*words).refused(2, says)
+
+
 def test_an_unknown_key_is_a_warning() -> None:
     Path(os.environ[HOME], "config.toml").write_text('modle = "x"\n')
     ran = orkas("run", "x", *DEMO)
@@ -296,6 +352,7 @@ def test_the_doctor_says_what_is_and_what_is_not_yet() -> None:
     text = orkas("doctor").out
     for said in ("no OS sandbox", "Approvals do not exist yet", "offline demo", "Python"):
         assert said in text
+    assert text.count("Looked for and not found") == 1
     assert "Traceback" not in ran.err
     assert not list(Path(os.environ[HOME]).iterdir())  # it changes nothing
 
@@ -322,3 +379,10 @@ def test_no_command_shows_the_secrets_of_an_address(words: list[str], monkeypatc
 def test_arguments_nested_without_end_are_wrong_usage() -> None:
     ran = orkas("tool", "run", "shell", "[" * 3000)
     assert ran.status == 2 and "nested too deep" in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_server_that_is_there_and_not_taken_has_a_line_of_its_own() -> None:
+    ran = orkas("doctor", env=environ(OLLAMA_HOST="elsewhere.example:1"))
+    assert "OLLAMA_HOST names elsewhere.example" in ran.out
+    (missed,) = [line for line in ran.out.splitlines() if "Looked for and not found" in line]
+    assert "Ollama" not in missed and "llama.cpp" in missed

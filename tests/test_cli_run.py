@@ -477,3 +477,14 @@ def test_a_full_disk_is_told_once() -> None:
     ran = subprocess.run([sys.executable, "-c", code], env=environ(), capture_output=True, text=True, timeout=30)
     assert ran.returncode == 1 and ran.stderr.count("could not be written") == 1
     assert "warning" not in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_a_turn_without_a_key_leaves_no_conversation_to_continue() -> None:
+    orkas("run", "first", "--session", "kept", *DEMO)
+    ran = orkas("run", "never sent", "--model", "anthropic/claude-sonnet-4-5")
+    assert ran.status == 3 and "ANTHROPIC_API_KEY" in ran.err
+    assert [one["id"] for one in orkas("session", "list", "--json").json] == ["kept"]
+    (trashed,) = Path(os.environ["ORKAS_HOME"], "trash").rglob("*.jsonl")
+    assert "never sent" in trashed.read_text()
+    assert orkas("run", "named", "--session", "mine", "--model", "anthropic/claude-sonnet-4-5").status == 3
+    assert "named" in orkas("session", "show", "mine").out

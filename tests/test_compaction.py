@@ -34,7 +34,7 @@ from orkas.infra.messages import (
 )
 from orkas.infra.tokens import estimate
 from orkas.providers.base import CompletionParams, ModelInfo
-from orkas.testing import ScriptedProvider, call
+from orkas.testing import FakeVendor, Refuse, ScriptedProvider, call
 from orkas.testing.scripted import Reply
 
 GOOD = "## Goal\nBuild the parser.\n## Done\nRounds one to many are finished.\n## Next step\nGo on with the next round."
@@ -530,3 +530,63 @@ async def test_level_by_level_back_with_what_came_since() -> None:
         if session.path is not None:
             assert Session.read("levels").messages == session.messages
         session.close()
+
+
+# --- a window that a refusal taught is never the end --------------------------------------------------------------
+
+PAGE = Refuse(413, body="<html><head><title>413 Request Entity Too Large</title></head><body>nginx</body></html>")
+LOADED = Refuse(400, body='{"error": "The model is loaded with context length of only 2048 tokens, which is not enough."}')
+
+
+@pytest.mark.parametrize("refusal", [PAGE, Refuse(400, body="")])
+@pytest.mark.parametrize("model", ["custom/m", "anthropic/claude-sonnet-4-5"])
+async def test_a_proxy_that_refuses_once_does_not_end_every_later_turn(model: str, refusal: Refuse) -> None:
+    with FakeVendor([refusal, "hello"], strict=False) as vendor:
+        for n in range(2):
+            with Session.open("stuck") as session:
+                agent = Agent(model, base_url=vendor.base_url, api_key="k", session=session)
+                done = await agent.run("hello")
+                await agent.aclose()
+            if n == 0:
+                assert done.error is not None and f"HTTP {refusal.status}" in done.error.message, "the vendor's own words"
+        assert (done.outcome, done.text, len(vendor.requests)) == ("completed", "hello", 2)
+
+
+async def test_a_server_that_was_started_anew_with_a_larger_window_gets_everything() -> None:
+    words = "Please summarise: " + "word " * 1_500
+    with FakeVendor([LOADED, *["hello"] * 5], strict=False) as vendor:
+        async def ask(name: str, prompt: str, **options: Any) -> list[Event]:
+            with Session.open(name) as session:
+                async with Agent("lmstudio/q", base_url=vendor.base_url, api_key="k", tools=[], session=session, **options) as agent:
+                    return await events_of(agent, prompt)
+
+        events = await ask("one", words)
+        assert last_of(events).outcome == "completed"
+        assert vendor.requests[1].raw.count(b"word ") < 750
+        assert any(e.type == "notice" and "2,048" in e.text and "are sent" in e.text for e in events)
+        events = await ask("two", words)
+        assert last_of(events).outcome == "completed" and vendor.requests[2].raw.count(b"word ") >= 1_500
+        assert "notice" not in [e.type for e in events]
+        assert last_of(await ask("three", "hello", system="rule " * 2_500)).outcome == "completed"
+        await ask("four", words, context_window=32_768)
+        assert vendor.requests[4].raw.count(b"word ") >= 1_500
+
+
+async def test_a_window_that_is_still_as_small_is_tried_once_for_the_same_words() -> None:
+    words = "Please summarise: " + "word " * 1_500
+    replies = [LOADED, "short", LOADED, *["again"] * 5]
+    with FakeVendor(replies, strict=False) as vendor:
+        async with Agent("lmstudio/q", base_url=vendor.base_url, api_key="k", tools=[]) as agent:
+            assert [(await agent.run(words)).text for _ in range(2)] == ["short", "again"]
+        sent = [(r.status, r.raw.count(b"word ") >= 1_500) for r in vendor.requests]
+        assert sent[:3] == [(400, True), (200, False), (400, True)]
+        assert all(one == (200, False) for one in sent[3:])
+
+
+async def test_a_system_prompt_that_the_taught_window_cannot_hold_is_told_by_its_size() -> None:
+    with FakeVendor([LOADED] * 9, strict=False) as vendor:
+        async with Agent("lmstudio/q", base_url=vendor.base_url, api_key="k", tools=[], system="rule " * 2_500) as agent:
+            for n in range(2):
+                done = await agent.run("hello")
+                assert done.error is not None and "the system prompt and the tools take about" in done.error.message
+                assert len(vendor.requests) == n + 1, "sent once a turn, to find out"

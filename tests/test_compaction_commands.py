@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from cli_support import CUSTOM, DEMO, orkas, serving
 from orkas import Session
+from orkas.harness.context.summary import HEADINGS
 from orkas.infra.messages import AssistantMessage, Text, ToolCall, text_of, tool_result, user_message
 from test_chat import Start, start  # noqa: F401 - the chat at a terminal, as a fixture
 
@@ -50,14 +52,33 @@ def test_compact_for_people(trip: str) -> None:
 def test_a_summary_that_is_none_changes_nothing(trip: str) -> None:
     before = Session.read(trip).messages
     with serving(["  "]) as model:
-        orkas("session", "compact", trip, *CUSTOM, env=model.env).refused(1, "could not be summarised", "nothing was changed")
+        orkas("session", "compact", trip, *CUSTOM, env=model.env).refused(
+            1, "could not be summarised", "nothing was changed", "another model"
+        )
     with serving(401) as model:
         orkas("session", "compact", trip, *CUSTOM, env=model.env).refused(3, "could not be summarised")
     assert Session.read(trip).messages == before
 
 
-def test_the_demo_does_not_pretend_to_summarise(trip: str) -> None:
-    orkas("session", "compact", trip, *DEMO).refused(1, "could not be summarised: the summary is empty")
+def test_the_demo_lists_what_was_asked_and_what_ran(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1\n" * 300)
+    for question in ("Read a.txt", "Which file here is the largest?", "What is 2 + 3?", "Read a.txt"):
+        assert orkas("run", question, "--session", "tour", *DEMO, cwd=tmp_path).status == 0
+    assert orkas("session", "compact", "tour", *DEMO).status == 0
+    summary = text_of(Session.read("tour").messages[0])
+    assert [line[3:] for line in summary.splitlines() if line.startswith("## ")] == list(HEADINGS)
+    assert "- asked: Which file here is the largest?" in summary and '- ran read_file {"path":"a.txt"}' in summary
+    assert orkas("run", "Read a.txt", "--session", "tour", *DEMO, cwd=tmp_path).status == 0
+    assert orkas("session", "compact", "tour", *DEMO).status == 0
+    assert "- asked: Which file here is the largest?" in text_of(Session.read("tour").messages[0])  # carried on
+    orkas("session", "uncompact", "tour")
+    assert orkas("session", "uncompact", "tour").status == 0
+
+
+def test_too_little_to_summarise_says_so(tmp_path: Path) -> None:
+    orkas("run", "Hello", "--session", "short", *DEMO)
+    orkas("run", "Hello again", "--session", "short", *DEMO)
+    orkas("session", "compact", "short", *DEMO).refused(1, "go on first")
 
 
 def test_nothing_to_summarise_is_one_sentence() -> None:

@@ -123,6 +123,25 @@ def test_setting_a_value_keeps_comments_order_and_line_ends() -> None:
     )
 
 
+def test_unsetting_a_value_leaves_all_else_as_it_was() -> None:
+    text = '# mine\nmodel = "a/b"  # the best\napprove = "ask"\n\n[vendors.x]\nbase_url = "http://h"\n# end\n'
+    write(text)
+    assert config.unset_value("model") and not config.unset_value("model")
+    assert config.file_path().read_text() == text.replace('model = "a/b"  # the best\n', "")
+    assert config.unset_value("vendors.x.base_url")
+    left = config.load({})
+    assert left["approve"] == "ask" and left.endpoints == {} and not left.warnings
+    assert config.file_path().read_text().endswith("[vendors.x]\n# end\n")
+
+
+def test_a_form_that_cannot_be_unset_safely_is_left_alone() -> None:
+    text = "vendors = {x = {base_url = 'http://h'}}\n"
+    write(text)
+    with pytest.raises(UsageError, match="remove it with an editor"):
+        config.unset_value("vendors.x.base_url")
+    assert config.file_path().read_text() == text
+
+
 def test_a_fresh_file_is_for_the_user_alone() -> None:
     config.set_value("model", "a/b")
     path = config.file_path()

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orkas.harness.context import summary
 from orkas.infra.messages import AssistantMessage, Message, ToolMessage, calls_of, text_of, tool_result, user_message
 from orkas.providers.base import CompletionParams, TextPart, ToolDef
 from orkas.providers.demo import INTRODUCTION, DemoProvider
@@ -221,3 +222,12 @@ def test_a_long_question_costs_no_time(piece: str) -> None:
 def test_the_request_shows_what_would_be_asked() -> None:
     request = DemoProvider().request(params([user_message("help")]))
     assert request.url == "demo:" and b'"help"' in request.body
+
+
+async def test_a_part_of_a_conversation_that_is_given_as_text_is_summarised_too() -> None:
+    part = "[user] Do it\n[agent] I look.\n[call] shell {}\n[result] done"
+    asked = summary.piece_request(part, so_far="## Done\n- asked: before", place="2 of 2", words=100, keep="")
+    reply = await DemoProvider().complete(
+        CompletionParams(model="offline", messages=[user_message(asked)], system=summary.SYSTEM)
+    )
+    assert "## Goal\nDo it\n" in text_of(reply) and "- asked: before\n- asked: Do it\n- ran shell {}" in text_of(reply)

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import orkas.testing.fake_vendor
+from orkas import Agent
 from orkas.infra.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
 from orkas.testing import Cut, FakeVendor, Late, Recording, Refuse, Say, Whole, call, replay
 from orkas.testing.rendering import as_json, as_stream
@@ -111,6 +112,13 @@ def hear_item(event: dict[str, Any], out: dict[str, Any]) -> None:
 
 
 # ---- what is said
+
+
+def test_a_bare_string_is_one_reply() -> None:
+    with FakeVendor("Hi") as vendor:
+        vendor.script("Ho")
+        agent = Agent("openai-chat/m", tools=[], base_url=vendor.base_url, api_key="k")
+        assert [agent.run_sync("go").text, agent.run_sync("go").text] == ["Hi", "Ho"]
 
 
 def test_the_documented_example() -> None:

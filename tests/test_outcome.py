@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -244,7 +245,7 @@ def test_salvaging_never_fails(noise: bytes, at: int):
     assert found is None or found[0] == "b"
 
 
-@pytest.mark.parametrize("cut", [9_000, 300, 60])
+@pytest.mark.parametrize("cut", [9_000, 700])
 def test_a_spilled_result_whose_record_was_cut_is_kept_whole(cut: int):
     text = "".join(f"line {n}\n" for n in range(20_000))
     with Session.open("s") as session:
@@ -263,6 +264,54 @@ def test_a_spilled_result_whose_record_was_cut_is_kept_whole(cut: int):
     assert Session.read("s").messages == again.messages, "a file that is not what its name says is not taken"
     (session.files / file).unlink()
     assert "line 19999" not in told(Session.read("s").messages)[0]
+
+
+@pytest.mark.parametrize("cut", [300, 60])
+def test_too_little_of_a_result_proves_no_file(cut: int):
+    with Session.open("s") as session:
+        session.append(user_message("go"), says("a", "b", starts="a"), result("a", "b", text="line\n" * 20_000))
+    data = session.path.read_bytes()
+    session.path.write_bytes(data[: data.rindex(b'{"role":"tool"') + cut])
+    assert Session.read("s").messages[-2].content[0].file is None
+
+
+def test_a_file_of_an_earlier_call_is_not_the_result_of_this_one():
+    text = "the same beginning\n" * 20_000
+    torn = encode(result("b", "b", text=text[:9_000]))[:-3_000]
+    with Session.open("s") as session:
+        session.append(user_message("go"), says("a", starts="a"), result("a", text=text))
+    shelf.rewind("s", 1)
+    with Session.open("s") as session:
+        session.append(says("b", starts="b"))
+    session.path.write_bytes(session.path.read_bytes() + torn)
+    assert Session.read("s").messages[-1].content[0].file is None, "the archive names it"
+
+    session.path.with_name("s.jsonl.archive").unlink()
+    called = replace(says("b", starts="b"), ts="2020-01-01T00:00:00Z")
+    session.path.write_bytes(encode(user_message("go")) + b"\n" + encode(called) + b"\n" + torn)
+    assert Session.read("s").messages[-1].content[0].file, "saved after the call, named by nothing: the result"
+    for file in session.files.iterdir():
+        os.utime(file, (1_500_000_000, 1_500_000_000))
+    assert Session.read("s").messages[-1].content[0].file is None, "it was saved before the call was made"
+
+
+def test_a_foreign_file_among_those_of_the_session_hides_none():
+    with Session.open("s") as session:
+        session.append(user_message("go"), says("a", "b", starts="a"), result("a", "b", text="line\n" * 20_000))
+    data = session.path.read_bytes()
+    session.path.write_bytes(data[: data.rindex(b'{"role":"tool"') + 900])
+    (session.files / "t-000.txt").write_bytes(b"\xff\xfe")
+    (session.files / "t-001.txt").mkdir()
+    assert Session.read("s").messages[-2].content[0].file
+
+
+@pytest.mark.parametrize("item", ["7,", "[", '{"a":', '"",', "[],"])
+def test_salvaging_takes_linear_time(item: str):
+    """A second of CPU is a hundred times what it needs; with every item copied for each other one it takes minutes."""
+    began = time.process_time()
+    for head in ('{"role":"tool","tool_call_id":"b","content":[', '{"role":"assistant","content":['):
+        assert salvage((head + item * 400_000).encode()) in (None, ("b", ""))
+    assert time.process_time() - began < 20
 
 
 def test_an_unnamed_file_that_does_not_fit_is_not_taken():

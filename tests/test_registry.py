@@ -25,6 +25,20 @@ def request(model: str, environ: dict[str, str] | None = None, **given: Any) -> 
 
 
 @pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("anthropic", "write anthropic/MODEL, such as anthropic/claude"),
+        ("local", "orkas models install local"),
+        ("demo", "such as demo/offline"),
+        ("demo/nope", "the demo is demo/offline"),
+    ],
+)
+def test_a_vendor_alone_is_no_model(model: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        resolve(model, environ={})
+
+
+@pytest.mark.parametrize(
     ("model", "vendor", "name"),
     [
         ("anthropic/claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5"),
@@ -202,8 +216,9 @@ APIS = (
 
 def test_every_row_resolves() -> None:
     for vendor in vendor_names():
-        provider, name = resolve(f"{vendor}/some/model", base_url="http://h/v1", api_key="k", environ={})
-        assert (provider.id, name) == (vendor, "some/model")
+        model = "offline" if vendor == "demo" else "some/model"
+        provider, name = resolve(f"{vendor}/{model}", base_url="http://h/v1", api_key="k", environ={})
+        assert (provider.id, name) == (vendor, model)
         assert provider.api in APIS
 
 

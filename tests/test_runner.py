@@ -29,6 +29,33 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"session": "trip"}, "Session.open"),
+        ({"tools": "shell"}, "tools must be a list"),
+        ({"tools": ["shell"]}, "'shell' is no tool"),
+        ({"tools": len}, "tools must be a list"),
+        ({"model": 42}, "vendor/model"),
+        ({"approve": "zzz"}, "ask, edits, all, none"),
+        ({"thinking": "x"}, "off, low, medium, high"),
+        ({"model": "demo/nope"}, "demo/offline"),
+    ],
+    ids=str,
+)
+def test_what_an_agent_cannot_be_made_of(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        Agent(**{"model": ScriptedProvider("Hi."), **options})
+
+
+@pytest.mark.parametrize("prompt", ["", " ", None, 3])
+def test_a_prompt_is_text(prompt: Any) -> None:
+    agent = Agent(ScriptedProvider("Hi."), tools=[])
+    with pytest.raises(UsageError, match="prompt"):
+        agent.run_sync(prompt)
+    assert agent.run_sync("Hello").text == "Hi."  # a bare string is one reply
+
+
 @tool
 async def wait(seconds: float) -> str:
     """Wait."""

@@ -207,7 +207,7 @@ def test_session_names(row: dict, home: Path):
 
 @pytest.mark.parametrize("name", ["con", "COM1.x", "a\u0301", "x" * 121, "a b", "a*", "ｃｏｎ", "a\x7f", "nul.jsonl"])
 def test_more_names_that_no_session_can_have(name: str):
-    with pytest.raises(UsageError, match="cannot be the name"):
+    with pytest.raises(UsageError, match=r"cannot be the name|Windows keeps for a device"):
         Session.open(name)
 
 

@@ -32,7 +32,7 @@ from orkas.infra.abort import Abort
 from orkas.infra.errors import ProviderError
 from orkas.infra.events import Compaction, Done, Event, Retry, TextDelta, ToolEnd, ToolStart
 from orkas.infra.messages import AssistantMessage, Image, Text, Thinking, Usage, text_of, user_message
-from orkas.providers.base import ToolDef
+from orkas.providers.base import CompletionParams, ToolDef
 from orkas.testing import Cut, FakeVendor, Refuse, Say, ScriptedProvider, call
 
 MOST_STEPS = 40
@@ -77,7 +77,7 @@ class Once(Compactor):
     def __init__(self) -> None:
         self.ran = False
 
-    def due(self, turn: Turn) -> bool:
+    def due(self, turn: Turn, params: CompletionParams | None = None) -> bool:
         return not self.ran and turn.rounds == 2
 
     async def run(

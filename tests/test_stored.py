@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,18 @@ def last_note(page: str) -> str:
 
 
 # --- pages --------------------------------------------------------------------------------------------------------
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["", "y", "é", "汉", "\x1b", "a b"]), st.integers(0, 7_000), st.integers(1, 9_000)), max_size=4),
+       st.integers(1, 30))  # fmt: skip
+def test_no_page_is_longer_than_a_page_and_its_note(kept: Path, parts: list[tuple[str, int, int]], start: int):
+    text = "".join((what * wide + "\n") * max(1, min(times, 40_000 // (wide + 1))) for what, wide, times in parts)
+    (kept / "r.txt").write_bytes(text.encode())
+    for how in ({}, {"lines": 50_000}, {"chars": 50_000}, {"search": "a"}, {"search": "y"}):
+        with suppress(ToolFailed):
+            page = asyncio.run(read(kept, start=start, **how))
+            assert len(page.rpartition("\n")[0].encode()) <= PAGE_BYTES
 
 
 async def test_a_page_of_lines_says_what_remains_and_how_to_get_it(kept: Path):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orkas.infra.tokens import WEIGHTS, estimate, features
+from orkas.infra.tokens import WEIGHTS, bounds, estimate, features
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -140,3 +140,16 @@ def test_dense_texts_are_never_taken_for_half_of_what_they_cost(bench: Any) -> N
 def test_the_written_counts_are_the_true_ones(bench: Any) -> None:
     fit, encoders = bench
     assert [(text, fit.truth(text, encoders)) for text, _ in KNOWN] == KNOWN
+
+
+@given(st.text(max_size=300) | st.text(alphabet="aA1. \n\té文🙂\ud800", max_size=300), st.integers(1, 200))
+def test_an_estimate_lies_within_its_bounds(text: str, times: int) -> None:
+    """Also where the seams of long texts count runs twice."""
+    least, most = bounds(text * times)
+    assert least <= estimate(text * times) <= most
+
+
+@pytest.mark.parametrize("text", ["1\n", "aA", "1 ", "ɐ", "\n \n", " ", "a", "-", "🙂", "1a", "Ế"])
+def test_the_dearest_and_the_cheapest_texts_lie_within_their_bounds(text: str) -> None:
+    least, most = bounds(text * 20_000)
+    assert least <= estimate(text * 20_000) <= most

@@ -5,12 +5,15 @@ from __future__ import annotations
 import email.utils
 import json
 import os
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orkas.harness.retry import Retries
+from orkas.infra.errors import ProviderError
 from orkas.providers.errors import classify, mask
 from orkas.providers.waits import retry_after
 from refusals import REFUSALS
@@ -140,6 +143,59 @@ def test_an_error_without_a_message_gets_a_plain_sentence(error: object, end: st
     body = json.dumps({"error": error})
     assert str(classify("v", 200, {}, body)) == f"v reported an error without saying {end}"
     assert classify("v", 500, {}, body).message == f"v answered HTTP 500 without saying {end}"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["exceeds the limit ", "<script ", "<style>", "<!--", "<", "</", "model ", "model.x", "maximum ", "{", "[", "9", "9,", "a.",
+     "sk-a", "Bearer ", "context length is ", "try again in 9", "max_tokens exceeds ", '\\"', "\\u0000", "key=", "://a:"],
+)  # fmt: skip
+def test_a_huge_body_is_read_in_a_moment(unit: str) -> None:
+    text = (unit * 1_000_000)[:1_000_000]
+    begun = time.process_time()
+    for body in (text, "<html>" + text, json.dumps({"error": {"message": text, "code": text}}), json.dumps([{"a": text}] * 2)):
+        error = classify("v", 400, {"retry-after": text[:4_000]}, body)
+        assert error.message and len(error.message) < 800
+    assert time.process_time() - begun < 2.5, "all four of them; a quadratic pattern takes minutes"
+
+
+def test_the_end_of_a_long_message_decides_too() -> None:
+    body = json.dumps({"error": {"message": "x " * 50_000 + "this model's maximum context length is 8192 tokens"}})
+    error = classify("v", 400, {}, body)
+    assert (error.class_, error.window) == ("context_overflow", 8_192)
+
+
+ABSURD = "9" * 400
+
+
+@pytest.mark.parametrize(
+    ("headers", "error"),
+    [
+        ({"retry-after": f"Fri, 31 Dec {ABSURD} 23:59:59 GMT"}, {}),
+        ({"retry-after": "Fri, 31 Dec 99999999999999999999 23:59:59 GMT"}, {}),
+        ({"retry-after": "Fri, 31 Dec 2026 23:59:59 +99999999999999999999"}, {}),
+        ({"retry-after": "Fri, 31 Dec 0001 23:59:59 +9959"}, {}),
+        ({"retry-after": ABSURD}, {}), ({"retry-after": "inf"}, {}), ({"retry-after-ms": "nan"}, {}),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{ABSURD}h"}, {}),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "0001-01-01T00:00:00+23:59"}, {}),
+        ({}, {"details": [{"retryDelay": f"{ABSURD}s"}]}), ({}, {"retry_after": float("inf")}),
+        ({}, {"retry_after": int(ABSURD)}), ({}, {"message": f"try again in {ABSURD}s"}),
+        ({}, {"message": f"try again in {ABSURD}h{ABSURD}m{ABSURD}.{ABSURD}s"}),
+    ],
+)  # fmt: skip
+def test_absurd_waits_are_ignored_and_the_class_stays(headers: dict[str, str], error: dict[str, Any]) -> None:
+    told = classify("v", 429, headers, json.dumps({"error": {"message": "slow down", **error}}))
+    assert told.class_ == "rate_limit" and told.wait_s in (None, 0.0)
+    assert Retries().wait(told) < 60
+
+
+@pytest.mark.parametrize("wait", [1e15, 1e300, float("inf"), float("nan"), -1.0, -float("inf")])
+def test_a_wait_beyond_all_calendars_ends_with_its_class(wait: float) -> None:
+    retries = Retries()
+    try:
+        assert 0 <= retries.wait(ProviderError("busy", class_="rate_limit", wait_s=wait)) <= 60
+    except ProviderError as error:
+        assert error.class_ == "rate_limit" and str(error)
 
 
 def test_a_web_page_is_reduced_to_its_words() -> None:

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from orkas.harness.context.budget import COMPACT_AT, Meter
 from orkas.harness.context.calibration import Calibration
@@ -105,6 +105,13 @@ class Agent:
         max_output: int | None = None,
         compact_at: float = COMPACT_AT,
     ) -> None:
+        _one_of("approve", approve, get_args(Approve))
+        if thinking is not None:
+            _one_of("thinking", thinking, get_args(ThinkingLevel))
+        if session is not None and not isinstance(session, Session):
+            raise UsageError(
+                f"session must be a Session, not {session!r}", hint="open one by its name: Session.open(\"trip\")"
+            )
         if max_rounds < 1:
             raise UsageError("max_rounds must be at least 1")
         if max_retries < 0:
@@ -156,6 +163,11 @@ class Agent:
             provider, name = resolve(
                 model, base_url=self._base_url, api_key=self._api_key, credentials=self._credentials
             )
+        elif not all(hasattr(model, name) for name in ("id", "stream", "info")):
+            raise UsageError(
+                f"model must be a string or a provider object, not {model!r}",
+                hint='write it as "vendor/model", such as "demo/offline"',
+            )
         else:
             provider, name = model, getattr(model, "model", "model")
         if self._max_cost is not None and provider.info(name).price is None:
@@ -171,8 +183,10 @@ class Agent:
         Leaving early ends the turn and leaves a valid session; ``contextlib.aclosing`` makes that happen at once.
 
         Raises:
-            UsageError: a turn is already running, or an image cannot be used. Nothing was sent or stored.
+            UsageError: the prompt is empty and there is no image, a turn is already running, or an image cannot be
+                used. Nothing was sent or stored.
         """
+        _check_prompt(prompt, images)
         myself: list[weakref.ref[Any]] = []
         turn = self._turn(prompt, images, myself)
         myself.append(weakref.ref(turn))
@@ -365,6 +379,18 @@ class Agent:
         )
 
 
+def _one_of(name: str, given: object, allowed: tuple[str, ...]) -> None:
+    if given not in allowed:
+        raise UsageError(f"{name} cannot be {given!r}", hint=f"it is one of {', '.join(allowed)}")
+
+
+def _check_prompt(prompt: object, images: object) -> None:
+    if not isinstance(prompt, str):
+        raise UsageError(f"the prompt must be a string, not {prompt!r}", hint='say what to do: agent.run("…")')
+    if not prompt.strip() and not images:
+        raise UsageError("the prompt is empty", hint='say what to do: agent.run("…")')
+
+
 def _loaded(images: Images | Image | str | os.PathLike[str]) -> list[Image]:
     if not images:
         return []
@@ -382,11 +408,22 @@ def _folder(cwd: str | os.PathLike[str] | None) -> Path:
     return path.resolve()
 
 
+_TOOLS = "give a list of functions and tools; orkas.builtins() is the list of the built-in ones"
+
+
+def _check_list(tools: object) -> None:
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools must be a list, not {tools!r}", hint=_TOOLS)
+
+
 def _by_name(tools: Iterable[Tool | Callable[..., Any]] | None) -> dict[str, Tool]:
     if tools is None:
         tools = builtins()
+    _check_list(tools)
     named: dict[str, Tool] = {}
     for given in tools:
+        if not hasattr(given, "parameters") and not callable(given):
+            raise UsageError(f"{given!r} is no tool", hint=_TOOLS)
         one = cast("Tool", given) if hasattr(given, "parameters") else FunctionTool(given)
         if one.name in named:
             raise UsageError(f"two tools are called {one.name!r}", hint="give one of them another name")

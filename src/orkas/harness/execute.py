@@ -59,11 +59,15 @@ async def execute(
     work.add_done_callback(wake)
     forget = context.abort.on_fire(wake)
     try:
-        while not (work.done() or context.abort.fired or dog.barks):
-            await tick
-            tick = loop.create_future()
+        await asyncio.sleep(0)  # what ends at once needs no watch
+        while True:
             while said:
                 yield said.pop(0)
+            if work.done() or context.abort.fired or dog.barks:
+                break
+            dog.watch()
+            await tick
+            tick = loop.create_future()
         given_up = not (work.done() or context.abort.fired)
         if given_up:
             work.cancel()

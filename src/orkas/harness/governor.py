@@ -9,7 +9,6 @@ given many times the patience, and where real time passes meanwhile it is not co
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -75,25 +74,27 @@ class Ruling(msgspec.Struct, frozen=True):
     ask: bool = False
 
 
-class _Seen:
-    """The results of one call so far. Texts are made steady only once a second one has to be compared."""
+class _Seen(msgspec.Struct, gc=False):
+    """The results of one call so far. The first is only kept until a second one has to be compared."""
 
-    __slots__ = ("last", "raw", "steady", "unread")
-
-    def __init__(self, result: int, text: str) -> None:
-        self.last = result
-        self.raw = {result}
-        self.unread = [text]
-        self.steady: set[int] = set()
+    last: int
+    unread: str | None
+    raw: set[int] | None = None
+    steady: set[int] | None = None
 
     def news(self, result: int, text: str) -> str:
         """``new``; ``again``, what it said last time, but for clocks; or ``back``, what it said before that."""
         before, self.last = self.last, result
+        if result == before:
+            return "again"
+        if self.raw is None:
+            self.raw = {before}
         if result in self.raw:
-            return "again" if result == before else "back"
+            return "back"
         self.raw.add(result)
-        self.steady.update(hash(steady(t)) for t in self.unread)
-        self.unread.clear()
+        if self.steady is None:
+            assert self.unread is not None, "the first text waits for the second"
+            self.steady, self.unread = {hash(steady(self.unread))}, None
         plain = hash(steady(text))
         known = plain in self.steady
         self.steady.add(plain)
@@ -126,8 +127,8 @@ class Governor:
 
     def _progress(self) -> None:
         """Something new: counting begins again."""
-        self._exact: Counter[int] = Counter()
-        self._near: Counter[int] = Counter()
+        self._exact: dict[int, int] = {}
+        self._near: dict[int, int] = {}
         self._same_error = self._barren = 0
         self._patience = 0
         self._nudged = False
@@ -264,9 +265,9 @@ def _pictures(messages: Sequence[Message]) -> dict[str, str]:
     return found
 
 
-def _counted(counter: Counter[int], keys: set[int]) -> list[int]:
+def _counted(counter: dict[int, int], keys: set[int]) -> list[int]:
     for key in keys:
-        counter[key] += 1
+        counter[key] = counter.get(key, 0) + 1
     return [counter[key] for key in keys]
 
 

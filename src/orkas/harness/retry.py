@@ -85,7 +85,7 @@ class Retries(msgspec.Struct, eq=False):
             hint = f"{soon}, or {hint}" if hint and hint != "try again" else soon
         raise ProviderError(
             message, class_=error.class_, status=error.status, wait_s=error.wait_s, window=error.window,
-            reached=error.reached, local=error.local, hint=hint,
+            vague=error.vague, reached=error.reached, local=error.local, hint=hint,
         ) from error  # fmt: skip
 
 

@@ -169,13 +169,21 @@ class Runner:
     async def _ask(self) -> AsyncGenerator[Event, None]:
         """One reply, with room made for it where needed. It is in the session, durable, when this ends."""
         turn, compactor = self.turn, self.turn.setup.compactor
-        due, overflowed = compactor.due(turn), False
+        words, answer_only = self._nudge, self._governor.answer_only
+        params = turn.params(words, answer_only=answer_only)
+        due = compactor.due(turn, None if words else params)
+        refusal: ProviderError | None = None
         while True:
-            if due or overflowed:
-                async with aclosing(compactor.run(turn, overflowed=overflowed)) as events:
-                    async for event in events:
-                        yield event
-            params = turn.params(self._nudge, answer_only=self._governor.answer_only)
+            if due or refusal:
+                try:
+                    async with aclosing(compactor.run(turn, overflowed=refusal is not None)) as events:
+                        async for event in events:
+                            yield event
+                except ProviderError:
+                    if refusal is None or not refusal.vague:
+                        raise
+                    raise refusal from None  # who speaks of no tokens may have meant something else
+                params = turn.params(words, answer_only=answer_only)
             exchange = Exchange(turn, params)
             try:
                 async with aclosing(exchange.events()) as events:
@@ -183,10 +191,10 @@ class Runner:
                         yield event
                 break
             except ProviderError as error:
-                if overflowed or error.class_ != "context_overflow":
+                if refusal is not None or error.class_ != "context_overflow":
                     raise
                 turn.setup.meter.refused(turn.setup.full_model, error)
-                overflowed = True
+                refusal = error
             finally:
                 if exchange.reply is None:
                     self._keep(exchange.rest())

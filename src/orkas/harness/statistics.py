@@ -106,6 +106,8 @@ class Recorder:
     def heard(self, reply: AssistantMessage) -> None:
         """A reply of the model, also one that only summarises."""
         self._model = reply.model
+        if not self._keeps:
+            return
         used = reply.usage
         line = self._line(calls=1)
         if used is None or (used.input is None and used.output is None):
@@ -154,13 +156,17 @@ class Recorder:
         self._told = True
         return self._file.trouble
 
+    @property
+    def _keeps(self) -> bool:
+        return self.session is not None and self.session.path is not None
+
     def _line(self, calls: int = 0, retries: int = 0, compactions: int = 0) -> Line:
         name = self.session.id if self.session is not None else ""
         return Line(int(time.time()), name, self._model, calls, retries=retries, compactions=compactions)
 
     def _write(self, line: Line | None = None) -> None:
         """The tools that have run and the line, in one write."""
-        if self.session is None or self.session.path is None:
+        if not self._keeps:
             self._tools.clear()
             return
         data = b"" if line is None else _line_of(line)
@@ -286,7 +292,7 @@ def _months() -> list[Path]:
         raise StorageError(
             f"the statistics cannot be read: {error.strerror}", hint=f"check the mode of {str(folder())!r}"
         ) from error
-    return [path for path in paths if _is_month(path.name)]
+    return [path for path in paths if _is_month(path.name) and path.is_file()]
 
 
 def _is_month(name: str) -> bool:
@@ -297,7 +303,7 @@ def _is_month(name: str) -> bool:
 
 def _lines_of(path: Path) -> tuple[list[Line], int]:
     try:
-        data = path.read_bytes()
+        data = files.read(path)
     except OSError as error:
         raise StorageError(
             f"the statistics cannot be read: {path.name}: {error.strerror}", hint=f"check {str(path)!r}"

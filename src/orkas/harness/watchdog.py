@@ -17,7 +17,8 @@ _LONGEST = 500
 
 
 class Watchdog:
-    """One for each call. One timer looks at a stamp; nothing is started for a sign of life.
+    """One for each call. One timer looks at a stamp; nothing is started for a sign of life, nor for a tool that ends
+    at once: the timer starts with ``watch``, time counts from the beginning.
 
     A text that was heard before, or that differs from one only in a time or a duration, is no sign of life: a wedged
     tool may tick. ``limit_s``: what the tool declared; it is then measured by that alone. ``wake`` is called in the
@@ -36,7 +37,12 @@ class Watchdog:
         self._heard: dict[str, None] = {}
         self._sampled = min(1.0, self._limit_s / 10)
         self._alive = loop.time()
-        self._timer = loop.call_later(self._limit_s, self._look)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self) -> None:
+        """The call is waited for."""
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._alive + self._limit_s, self._look)
 
     def heard(self, text: str) -> None:
         """The tool said something; called from any thread."""
@@ -53,7 +59,8 @@ class Watchdog:
 
     def rest(self) -> None:
         """The call is over."""
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _look(self) -> None:
         left = self._alive + self._limit_s - self._loop.time()
@@ -75,4 +82,4 @@ def limit_of(tool: object, arguments: Mapping[str, Any] | None) -> float | None:
             declared = declared(arguments or {})
         except Exception:  # noqa: BLE001 - foreign code; what is wrong with the arguments is told by the call itself
             return None
-    return float(declared) if isinstance(declared, int | float) and declared > 0 else None
+    return float(declared) if declared and isinstance(declared, int | float) and declared > 0 else None

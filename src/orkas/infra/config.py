@@ -19,7 +19,7 @@ from orkas.infra import files
 from orkas.infra.errors import UsageError
 from orkas.infra.home import home
 
-__all__ = ["KEYS", "Setting", "Settings", "content", "file_path", "load", "set_value"]
+__all__ = ["KEYS", "Setting", "Settings", "content", "file_path", "load", "set_value", "unset_value"]
 
 
 def file_path() -> Path:
@@ -102,7 +102,7 @@ class Settings(msgspec.Struct):
     values: dict[str, Setting]
     warnings: list[str] = []
     broken: list[str] = []
-    """What makes the file unusable; ``load`` raises it unless asked to go on."""
+    """What cannot be used and, behind the last semicolon, what to do. ``load`` raises the first unless tolerant."""
 
     def __getitem__(self, key: str) -> Any:
         return self.values[key].value
@@ -157,7 +157,8 @@ def load(
     _take_file(settings)
     _take_environment(settings, environ)
     if settings.broken and not tolerant:
-        raise UsageError(settings.broken[0], hint=f"correct {file_path()}, or run `orkas config list`")
+        said, _, hint = settings.broken[0].rpartition("; ")
+        raise UsageError(said, hint=hint)
     for name, value in (flags or {}).items():
         if value is not None and name in KEYS:
             settings.values[name] = Setting(name, value, "flag")
@@ -193,6 +194,27 @@ def set_value(name: str, text: str) -> Any:
     return value
 
 
+def unset_value(name: str) -> bool:
+    """Take one setting out of the file; returns whether it stood there.
+
+    Raises:
+        UsageError: no such key, or a file this cannot be taken out of.
+        StorageError: the file could not be written; it is as it was.
+    """
+    key_of(name)
+    text, old = _read_file()
+    wanted = _without(old, name)
+    if wanted == old:
+        return False
+    new = _cut(text, name)
+    if not _says(new, wanted):
+        raise UsageError(
+            f"{name!r} stands in {file_path()} in a form that cannot be changed here", hint="remove it with an editor"
+        )
+    files.replace(file_path(), new.encode())
+    return True
+
+
 # The file
 
 
@@ -222,7 +244,7 @@ def _read_file() -> tuple[str, dict[str, Any]]:
         return text, _parsed(text)
     except ValueError as error:  # UnicodeDecodeError and TOMLDecodeError
         what = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise UsageError(f"{path} is not valid: {what}", hint="correct it with an editor or remove it") from None
+        raise UsageError(f"{path} is not valid: {what}", hint="edit or remove the file") from None
 
 
 def content() -> dict[str, Any]:
@@ -247,7 +269,7 @@ def _take_file(settings: Settings) -> None:
     try:
         _, content = _read_file()
     except UsageError as error:
-        settings.broken.append(error.message)
+        settings.broken.append(str(error))
         return
     for name, value in _flat(content):
         if _is_others(name):
@@ -257,7 +279,7 @@ def _take_file(settings: Settings) -> None:
         except UsageError as error:
             settings.warnings.append(f"{file_path()}: {error}")
         except ValueError as error:
-            settings.broken.append(f"{file_path()}: {name!r} {error}")
+            settings.broken.append(f"{file_path()}: {name!r} {error}; `orkas config set {name} …` or `unset` mends it")
 
 
 def _is_others(name: str) -> bool:
@@ -281,13 +303,15 @@ def _take_environment(settings: Settings, environ: Mapping[str, str]) -> None:
             try:
                 settings.values[name] = Setting(name, key_of(name).read(given), f"environment {variable}")
             except ValueError as error:
-                settings.broken.append(f"the variable {variable} {error}")
+                settings.broken.append(f"the variable {variable} {error}; correct or unset it")
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """Leaves of the file by their dotted names, in its order."""
     leaves: list[tuple[str, Any]] = []
     for name, value in content.items():
+        if value == {} and prefix:
+            continue  # a table whose settings were all taken out
         inner = isinstance(value, dict) and value and prefix + name not in KEYS
         leaves += _flat(value, f"{prefix}{name}.") if inner else [(prefix + name, value)]
     return leaves
@@ -322,6 +346,24 @@ def _with(content: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
         return {**content, head: value}
     inner = content.get(head)
     return {**content, head: _with(inner if isinstance(inner, dict) else {}, rest, value)}
+
+
+def _without(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """``content`` less one leaf; the table that held it stays."""
+    head, _, rest = name.partition(".")
+    if not rest:
+        return {key: value for key, value in content.items() if key != head}
+    inner = content.get(head)
+    return {**content, head: _without(inner, rest)} if isinstance(inner, dict) else content
+
+
+def _cut(text: str, name: str) -> str:
+    """The file's text without the line of one setting. The caller checks that it says what was meant."""
+    table, _, key = name.rpartition(".")
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    start, end = _section(lines, table)
+    ours = re.compile(rf"\s*{re.escape(key)}\s*=")
+    return "".join(line for n, line in enumerate(lines) if not (start <= n < end and ours.match(line)))
 
 
 def _says(text: str, content: dict[str, Any]) -> bool:

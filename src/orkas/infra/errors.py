@@ -21,6 +21,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+_LONGEST_WAIT_S = 1e15
+"""Beyond any calendar: what is longer is no time."""
+
+
 class OrkasError(Exception):
     """Base of all our errors. ``str(error)`` is one sentence: what is wrong and, after a semicolon, the way out."""
 
@@ -41,7 +45,9 @@ class ProviderError(OrkasError):
     """A model request failed.
 
     ``class_`` decides what happens next, ``status`` is the HTTP status (None: no answer), ``wait_s`` the seconds the
-    vendor asked to wait (None: it did not say), ``window`` the tokens its model takes at most, where a refusal told.
+    vendor asked to wait (None: it did not say, or what it said is no time), ``window`` the tokens its model takes at
+    most, where a refusal told.
+    ``vague``: a refusal as too long that says nothing of tokens (a proxy's page, an empty body).
     ``reached``: False when not even a connection came about. ``local``: the address is this machine's own.
     """
 
@@ -53,6 +59,7 @@ class ProviderError(OrkasError):
         status: int | None = None,
         wait_s: float | None = None,
         window: int | None = None,
+        vague: bool = False,
         reached: bool = True,
         local: bool = False,
         hint: str = "",
@@ -60,8 +67,9 @@ class ProviderError(OrkasError):
         super().__init__(message, hint=hint)
         self.class_: ErrorClass = class_
         self.status = status
-        self.wait_s = wait_s
+        self.wait_s = wait_s if wait_s is not None and 0 <= wait_s <= _LONGEST_WAIT_S else None
         self.window = window
+        self.vague = vague
         self.reached = reached
         self.local = local
 

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import socket
+import stat
 import sys
 import time
 from contextlib import suppress
@@ -21,7 +22,7 @@ from typing import Any
 
 from orkas.infra.errors import SessionLocked, StorageError
 
-__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "holder", "make_folder", "remove", "replace"]
+__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "holder", "make_folder", "read", "remove", "replace"]
 
 if sys.platform == "win32":
     import msvcrt
@@ -47,6 +48,9 @@ else:
 
 
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+"""Opening returns at once, whatever lies there. Means nothing to a regular file."""
+_NO_FILE = "it is not a regular file"
 _UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOTTY, errno.EINVAL, errno.EMLINK}
 
 
@@ -54,7 +58,12 @@ class Ops:
     """The few system calls that change or flush our files, so that a test can make the n-th one fail."""
 
     def open(self, path: Path, flags: int) -> int:
-        return os.open(path, flags | _BINARY, 0o600)
+        """A descriptor of a regular file. Anything else (a pipe, a device) is an OSError, never waited at."""
+        fd = os.open(path, flags | _BINARY | _NO_WAIT, 0o600)
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+        raise OSError(errno.EINVAL, _NO_FILE)
 
     def write(self, fd: int, data: bytes) -> int:
         return os.write(fd, data)
@@ -97,8 +106,13 @@ class Ops:
 
 
 OPS = Ops()
+_OWNER_BYTES = 65_536
+"""No owner says more of itself in its lock."""
 _STALE = 600.0
 """Seconds after which a temporary file has no writer any more."""
+
+
+_ELSE = "check the disk"
 
 
 def _failure(path: Path, error: OSError) -> StorageError:
@@ -107,9 +121,23 @@ def _failure(path: Path, error: OSError) -> StorageError:
         hint = "free some disk space"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         hint = f"make {str(path.parent)!r} writable, or set ORKAS_HOME to a folder that is"
+    elif error.errno == errno.EISDIR or error.strerror == _NO_FILE:
+        hint = f"move {str(path)!r} away"
     else:
-        hint = "check the disk"
+        hint = _ELSE
     return StorageError(f"{path.name!r} could not be written: {error.strerror or error}", hint=hint)
+
+
+def read(path: Path, *, most: int | None = None) -> bytes:
+    """The whole of one of our files, in one go: a pipe or a device under its name is refused, never waited for.
+
+    Raises:
+        OSError: there is none, it is no regular file, it holds more than ``most`` bytes, or it cannot be read.
+    """
+    with os.fdopen(OPS.open(path, os.O_RDONLY), "rb") as file:
+        if most is not None and os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, "it is too large")
+        return file.read()
 
 
 def make_folder(folder: Path, ops: Ops = OPS) -> None:
@@ -118,10 +146,14 @@ def make_folder(folder: Path, ops: Ops = OPS) -> None:
     Raises:
         StorageError: it cannot be made, or a file has its name.
     """
+    _make_folder(folder, folder, ops)
+
+
+def _make_folder(folder: Path, wanted: Path, ops: Ops) -> None:
     if folder.is_dir():
         return
     if folder.parent != folder:
-        make_folder(folder.parent, ops)
+        _make_folder(folder.parent, wanted, ops)
     try:
         with suppress(FileExistsError):
             ops.mkdir(folder)
@@ -129,7 +161,11 @@ def make_folder(folder: Path, ops: Ops = OPS) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         ops.sync_folder(folder.parent)
     except OSError as error:
-        raise _failure(folder, error) from error
+        failure = _failure(folder, error)
+        failure.message = f"the folder {str(wanted)!r} could not be made: {error.strerror or error}"
+        if failure.hint == _ELSE:
+            failure.hint = "set ORKAS_HOME to a folder that can be made"
+        raise failure from error
 
 
 def _write_all(ops: Ops, fd: int, data: bytes) -> None:
@@ -234,7 +270,7 @@ def append(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
         StorageError: nothing was added.
     """
     try:
-        with path.open("rb") as old:
+        with os.fdopen(OPS.open(path, os.O_RDONLY), "rb") as old:
             end = old.seek(0, os.SEEK_END)
             old.seek(max(0, end - 1))
             torn = old.read() not in (b"", b"\n")
@@ -439,7 +475,7 @@ def _owner(path: Path) -> str:
     """Who holds the lock, in words. The owner writes its name a moment after taking it, so look more than once."""
     for _ in range(20):
         with suppress(OSError, ValueError):
-            owner: dict[str, Any] = json.loads(path.read_bytes())
+            owner: dict[str, Any] = json.loads(read(path, most=_OWNER_BYTES))
             if owner["pid"] == os.getpid() and owner["host"] == socket.gethostname():
                 return f"pid {owner['pid']}: by this very process"
             return f"pid {owner['pid']} on {owner['host']}, {owner['command']}, since {owner['start']}"

@@ -17,8 +17,8 @@ import msgspec
 
 __all__ = [
     "AssistantMessage", "Block", "Image", "Message", "Opaque", "StopReason", "Text", "Thinking", "ToolCall",
-    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "now", "settled",
-    "text_of", "to_record", "tool_result", "user_message", "well_formed",
+    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "now", "seconds",
+    "settled", "text_of", "to_record", "tool_result", "user_message", "well_formed",
 ]  # fmt: skip
 
 StopReason: TypeAlias = Literal[
@@ -159,6 +159,19 @@ def now() -> str:
 @lru_cache(2)
 def _second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def seconds(stamp: str | float) -> float:
+    """The Unix time of a ``ts``; 0.0 where it tells none."""
+    if isinstance(stamp, int | float):
+        return float(stamp)
+    from datetime import UTC, datetime
+
+    try:
+        parsed = datetime.fromisoformat(stamp)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def well_formed(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil
 from operator import mul
 
-__all__ = ["WEIGHTS", "estimate", "features"]
+__all__ = ["WEIGHTS", "bounds", "estimate", "features"]
 
 WEIGHTS = {
     "letters": 0.175, "humps": 1.603, "digits": 0.25, "numbers": 1.571, "marks": 0.365, "spaces": 0.02, "gaps": 0.368,
@@ -100,6 +100,32 @@ def features(text: str) -> list[tuple[str, int]]:
 _SHAPE = ("letters", "humps", "digits", "numbers", "marks", "spaces", "gaps", "breaks", "lines")
 """``humps``: a capital after a small letter. ``numbers``, ``gaps``, ``lines``: runs of digits, spaces, line breaks."""
 _SHAPE_WEIGHTS = tuple(WEIGHTS[name] for name in _SHAPE)
+
+_SMALL = bytes(range(ord("a"), ord("z") + 1)) + bytes(range(0x80, 0xC0))
+"""Small letters, and the later bytes of other characters."""
+_LETTER = WEIGHTS["letters"]
+_SPACE_LEAST, _SPACE_MOST = WEIGHTS["spaces"], WEIGHTS["spaces"] + WEIGHTS["gaps"]
+_SCRIPTS = [WEIGHTS[name] for name in WEIGHTS if name not in _SHAPE]
+_REST_LEAST = min(WEIGHTS["letters"], WEIGHTS["digits"], WEIGHTS["marks"], WEIGHTS["breaks"], *_SCRIPTS)
+_ASCII_MOST = max(
+    WEIGHTS["letters"] + WEIGHTS["humps"], WEIGHTS["digits"] + WEIGHTS["numbers"], WEIGHTS["marks"],
+    WEIGHTS["breaks"] + WEIGHTS["lines"],
+)  # fmt: skip
+_REST_MOST = max(_ASCII_MOST, *_SCRIPTS)
+
+
+def bounds(text: str) -> tuple[int, int]:
+    """What ``estimate`` says of a text is never less than the first nor more than the second. Takes a fifth of its
+    time: small letters and spaces are counted, every other character is the cheapest or the dearest."""
+    other = text.encode("utf-8", "surrogatepass").translate(None, _SMALL)
+    rest = len(other.translate(None, b" "))
+    spaces = len(other) - rest
+    letters = (len(text) - len(other)) * _LETTER
+    most = _ASCII_MOST if text.isascii() else _REST_MOST
+    return (
+        int(letters + spaces * _SPACE_LEAST + rest * _REST_LEAST),
+        int(letters + spaces * _SPACE_MOST + rest * most) + 1,
+    )
 
 
 def _counts(classes: bytes) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """The offline demo: ``demo/offline``, a provider that is no language model and says so.
 
 A dozen plain requests in English are recognised by rule; they stream and call real tools like any model's, so that a
-first start without a key, a network or a download shows the whole loop at work. Deterministic.
+first start without a key, a network or a download shows the whole loop at work. Asked for a summary, it lists what was
+asked and what ran. Deterministic.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from orkas.providers.base import (
     drained,
 )
 from orkas.providers.demo_rules import HELP, UNKNOWN, Want, conclude, understand
+from orkas.providers.demo_summary import summary_of
 
 __all__ = ["INTRODUCTION", "DemoProvider"]
 
@@ -100,7 +102,9 @@ class _Reply:
 
 
 def _decide(params: CompletionParams) -> tuple[str, ToolCall | None]:
-    """What to say, and which tool to call after it. Nothing where a summary is wanted: it has no rule for that."""
+    """What to say, and which tool to call after it."""
+    if (params.tool_choice == "none" or not params.tools) and (summary := summary_of(params)):
+        return summary, None
     question, rounds = _turn(params.messages)
     new = not any(isinstance(m, AssistantMessage) for m in params.messages)
     want = understand(question)

@@ -23,7 +23,10 @@ __all__ = ["classify", "mask", "page_text"]
 _SHOWN = 600
 """Characters of the vendor's own message that are shown."""
 _READ = 8000
-"""Characters of it that are looked at: secrets are taken out before the message is cut, lest half of one stays."""
+"""Characters of it that are looked at, two thirds of them at its beginning: whatever a server sends, reading it takes a
+moment. Secrets are taken out before the message is cut further, lest half of one stays."""
+_PAGE = 40_000
+"""Characters of a web page that are read for words."""
 
 
 def classify(
@@ -45,14 +48,15 @@ def classify(
     class_ = _class(said, inner, headers)
     wait = retry_after(headers, said.everything, now=now, details=said.delays)
     where = f"{vendor} answered HTTP {status}" if status >= 400 else f"{vendor} reported an error"
-    if text := _clip(mask(said.message[:_READ], secrets)):
+    if text := _clip(mask(said.message, secrets)):
         sentence = f"{where}: {text}"
     else:
-        marks = _clip(mask(said.marks[:_READ], secrets))
+        marks = _clip(mask(said.marks, secrets))
         sentence = f"{where} without saying why" + (f" ({marks})" if marks else "")
     window = told_window(said.everything, said.windows) if class_ == "context_overflow" else None
-    hint = _HINTS.get(class_, "")
-    return ProviderError(sentence, class_=class_, status=status, wait_s=wait, window=window, hint=hint)
+    vague = class_ == "context_overflow" and "token" not in said.everything and not _OVERFLOW.search(said.everything)
+    hint = _HINTS.get("vague" if vague else class_, "")
+    return ProviderError(sentence, class_=class_, status=status, wait_s=wait, window=window, vague=vague, hint=hint)
 
 
 _HINTS: dict[str, str] = {
@@ -60,6 +64,7 @@ _HINTS: dict[str, str] = {
     "quota": "check the account's plan and balance, or use another model",
     "not_found": "check the model's name with 'orkas models'",
     "context_overflow": "compact the session or start a new one",
+    "vague": "check the address and what stands before it, or, where the conversation is long, compact the session",
 }
 
 
@@ -95,6 +100,15 @@ _OVERFLOW = re.compile(
     r"model_context_window_exceeded|string_above_max_context|max_new_tokens`? must be|"
     r"longer than the maximum model length|total tokens limit"
 )
+_OUTPUT = re.compile(
+    r"max_?(?:new_?|completion_?|output_?)?tokens(?:_to_sample)?(?: value)?\W{0,3}(?:\(?\d+\)? )?"
+    r"(?:(?:must|should|has to) be|(?:cannot|can't|may not|must not) (?:exceed|be)|is too (?:large|high|big)|"
+    r"exceeds?\b|is (?:greater|larger|more|higher) than)|"
+    r"maximum (?:allowed )?(?:value|number) (?:for|of) [`'\"]?(?:max_|output|completion)|"
+    r"at most \d+ (?:completion|output) tokens"
+)
+"""The answer may not be as long as was asked for, whatever the conversation weighs."""
+_OF_PROMPT = re.compile(r"input|prompt|messages|maximum context length|requested \d")
 _MODEL = re.compile(
     r"model_not_found|deploymentnotfound|model identifier is invalid|no such model|unknown model|invalid model|"
     r"model_deprecated|not a valid model|no endpoints found|"
@@ -143,6 +157,8 @@ def _class(said: _Said, status: int, headers: Mapping[str, str]) -> ErrorClass:
         return class_
     if _LIMITED.search(said.marks + headers.get("x-amzn-errortype", "").lower()) or _LIMITED_WORDS.search(text):
         return "rate_limit"
+    if _OUTPUT.search(text) and not _OF_PROMPT.search(text):
+        return _by_status(said, status)
     if _OVERFLOW.search(text) or status == 413 or (status == 400 and not text.strip()):
         return "context_overflow"
     return _by_status(said, status)
@@ -221,13 +237,18 @@ def _read(body: bytes | str) -> _Said:
         messages: list[str] = []
         marks: list[str] = []
         _gather(value, messages, marks, said, 0)
-        said.message = _cause(messages)
-        said.marks = " ".join(marks).lower()
-        said.everything = (" ".join(messages) + " " + " ".join(marks)).lower()
+        said.message = _bounded(_cause(messages))
+        said.marks = _bounded(" ".join(marks).lower())
+        said.everything = _bounded(" ".join(messages).lower()) + " " + said.marks
     else:
-        said.message = _plain(text)
+        said.message = _bounded(_plain(text))
         said.everything = said.message.lower()
     return said
+
+
+def _bounded(text: str) -> str:
+    """The text, or its beginning and its end."""
+    return text if len(text) <= _READ else f"{text[: _READ * 2 // 3]} … {text[-_READ // 3 :]}"
 
 
 def _cause(messages: list[str]) -> str:
@@ -290,8 +311,27 @@ def _json(text: str) -> Any:
 def _plain(text: str) -> str:
     """The readable words of an HTML page or of a bare line."""
     if "<" in text[:200]:
-        text = re.sub(r"(?is)<(script|style)\b.*?</\1>|<!--.*?-->|<[^>]*>", " ", text[:40_000])
+        text = re.sub(r"<[^<>]*>", " ", _shown_part(text[:_PAGE]))
     return " ".join(text.split())
+
+
+_HIDDEN = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE)
+
+
+def _shown_part(page: str) -> str:
+    """The page without scripts, styles and comments. One that does not end hides the rest, as in a browser."""
+    shown: list[str] = []
+    low, at = page.lower(), 0
+    while found := _HIDDEN.search(page, at):
+        shown.append(page[at : found.start()])
+        closing = f"</{found[1].lower()}" if found[1] else "-->"
+        at = low.find(closing, found.end())
+        if at < 0:
+            break
+        at += 0 if found[1] else len(closing)
+    else:
+        shown.append(page[at:])
+    return " ".join(shown)
 
 
 def page_text(body: bytes) -> str:

@@ -52,6 +52,8 @@ def split_model(model: str) -> tuple[str, str]:
             choices = " or ".join(f"{vendor}/{name}" for vendor in found)
             raise UsageError(f"{name!r} may belong to several vendors", hint=f"write {choices}")
         return found[0], name
+    if name.lower() in vendor_names():
+        raise UsageError(f"{model!r} names a vendor and no model", hint=_models_of(name.lower()))
     if ":" in name:
         return "ollama", name
     raise UsageError(f"{model!r} does not say which vendor it belongs to", hint=f"write vendor/{name}; {_near(name)}")
@@ -64,8 +66,23 @@ def _known_vendor(vendor: str, name: str) -> str:
             raise UsageError(mistake, hint="`orkas doctor` shows all that is wrong with the file")
         raise UsageError(f"unknown vendor {vendor!r}", hint=_near(vendor, rest))
     if not rest:
-        raise UsageError(f"{name!r} names no model", hint=f"write {vendor}/MODEL")
+        raise UsageError(f"{name!r} names no model", hint=_models_of(low))
+    if low == "demo" and rest != "offline":
+        raise UsageError(f"there is no model {name!r}", hint="the demo is demo/offline")
     return low
+
+
+def _models_of(vendor: str) -> str:
+    """What to write for a model of this vendor."""
+    from orkas.providers.discovery import DEFAULT_MODELS, DEMO
+    from orkas.providers.local import installed
+
+    if vendor == "local":
+        names = [model.model for model in installed()]
+        return f"write {' or '.join(names)}" if names else "none is installed: orkas models install local"
+    known = (model for model in (*DEFAULT_MODELS.values(), DEMO) if model.partition("/")[0] == vendor)
+    example = next(known, None)
+    return f"write {vendor}/MODEL, such as {example}" if example else f"write {vendor}/MODEL"
 
 
 def _claims(name: str, rows: Mapping[str, Vendor]) -> list[str]:

@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 __all__ = ["retry_after"]
 
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,9})?", re.ASCII)
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?", re.ASCII)
+_DURATION = re.compile(
+    r"(?:(\d{1,15})h)?(?:(\d{1,15})m(?!s))?(?:(\d{1,15}(?:\.\d{1,30})?)s)?(?:(\d{1,15}(?:\.\d{1,30})?)ms)?", re.ASCII
+)
 _SPOKEN = re.compile(
     r"(?:try(?:ing)? again|retry(?:ing)?|wait|available|resets?)(?: again| your request| at least)*"
     r"(?P<when> in| after| for|)(?: about| approximately|) (?P<number>\d[\d.]*(?:h|ms|m|s|)(?:\d[\d.]*(?:ms|m|s))*)\s*"
@@ -51,12 +53,14 @@ def _seconds_or_date(text: str, now: float) -> float | None:
     if not re.match(r"[A-Za-z]{3,9},? ", text):
         return None
     try:
-        when = email.utils.parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError):
+        return _until(email.utils.parsedate_to_datetime(text), now)
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max(0.0, when.timestamp() - now)
+
+
+def _until(when: datetime, now: float) -> float:
+    """Seconds until then; a time without a zone is UTC."""
+    return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now)
 
 
 def _duration(text: str) -> float | None:
@@ -104,7 +108,6 @@ def _reset(value: str, now: float) -> float | None:
     if (span := _duration(value)) is not None:
         return span
     try:
-        when = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-    except ValueError:
+        return _until(datetime.fromisoformat(value.strip().replace("Z", "+00:00")), now)
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now)

@@ -94,8 +94,8 @@ class FakeVendor:
     words and takes no reply. Any path that ends like the vendor's is served, so the base URL of every vendor's row
     fits. Use it as a context manager, from synchronous and asynchronous code and for child processes alike.
 
-    ``strict`` False accepts every request that can be parsed. ``keys``: the good API keys, None for any but none.
-    ``models``: the models there are, None for any.
+    ``replies``: a bare string is one. ``strict`` False accepts every request that can be parsed. ``keys``: the good API
+    keys, None for any but none. ``models``: the models there are, None for any.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class FakeVendor:
         self.strict = strict
         self.keys = keys
         self.models = models
-        self._replies: deque[Scripted] = deque(replies)
+        self._replies: deque[Scripted] = deque([replies] if isinstance(replies, str) else replies)
         self._arrived = threading.Condition()
         self._failure: Exception | None = None
         self._socket: socket.socket | None = None
@@ -130,8 +130,8 @@ class FakeVendor:
     # ---- what it will say
 
     def script(self, replies: Iterable[Scripted]) -> None:
-        """Add replies behind those that wait."""
-        self._replies.extend(replies)
+        """Add replies behind those that wait; a bare string is one reply."""
+        self._replies.extend([replies] if isinstance(replies, str) else replies)
 
     def replay(
         self,

@@ -56,7 +56,7 @@ _EXHAUSTED = ProviderError("the script has no more replies", class_="invalid_req
 
 class ScriptedProvider:
     """Answers the n-th request with the n-th reply; a callable reply sees the request. A request too many fails.
-    Keeps every request.
+    Keeps every request. A bare string is one reply.
     """
 
     id = "scripted"
@@ -69,7 +69,7 @@ class ScriptedProvider:
         info: ModelInfo | None = None,
         model: str = "model",
     ) -> None:
-        self._replies = iter(replies)
+        self._replies = iter([replies] if isinstance(replies, str) else replies)
         self._info = info or ModelInfo(context_window=200_000, max_output=8_192)
         self.model = model
         self.requests: list[CompletionParams] = []

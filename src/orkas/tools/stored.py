@@ -167,11 +167,12 @@ class _Text:
                 continue
             text, count = _portion(piece.text, room)
             whole = piece.last and count == len(piece.text)
-            if len(shown) == most or (shown and not whole):
+            size = len(text.encode()) + bool(shown)
+            if len(shown) == most or (shown and (not whole or size > room)):
                 total = self._total(piece)
                 break
             shown.append(text)
-            room -= len(text.encode()) + 1
+            room -= size
             if not whole:
                 goes_on = f"line {piece.line:,} goes on: start={piece.at + count + 1} with chars={PAGE_BYTES}"
                 total = self._total(piece)

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from orkas.harness.context.calibration import HIGHEST, LOWEST, Calibration, Learnt
+from orkas.harness.context.bound import Bound
+from orkas.harness.context.calibration import LOWEST, Calibration, Learnt, plausible, prompt_of
 from orkas.harness.context.sizes import message_size, tools_size
+from orkas.harness.context.windows import DEFAULT_WINDOW, Windows
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import AssistantMessage, Message, Thinking, Usage, UserMessage
 from orkas.infra.tokens import estimate
@@ -18,14 +20,13 @@ __all__ = ["COMPACT_AT", "DEFAULT_OUTPUT", "DEFAULT_WINDOW", "Load", "Meter"]
 
 COMPACT_AT = 0.6
 """Share of the usable window at which older messages are replaced by a summary."""
-DEFAULT_WINDOW = 128_000
-"""Assumed where nobody told the window and no refusal has taught it."""
 DEFAULT_OUTPUT = 8_192
 """Kept free for the answer where nobody told how long it may get."""
-_SMALLEST_WINDOW = 1_000
-"""A window below is none: no model is that small, but limits a minute are."""
 _MEASURED = 200
 """Estimate from which on a report says something about the model rather than about what stands around the text."""
+
+_AT_ONCE = 4_000
+"""Tokens that are weighed at the end of a turn only to learn from them; it takes about half a millisecond."""
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -77,15 +78,26 @@ class _Report(msgspec.Struct, frozen=True):
     ts: str | float
 
 
-class _Heard(msgspec.Struct, frozen=True):
-    """The newest reply of this process, which describes the history whatever its time says."""
+class _Heard(msgspec.Struct, eq=False, gc=False):
+    """A reply of this process, which describes the history whatever its time says."""
 
     usage: Usage
+    counted: int
     model: str
-    last: Message | None
-    """What the request ended with."""
-    added: int
-    """What that weighs, if it was for this one request alone."""
+    sent: Sequence[Message]
+    """The messages of the request, and what grew behind them since."""
+    upto: int
+    """How many of them are history."""
+    newest: Message | None
+    """The last of these."""
+    extra: Message | None
+    """Words that stood behind the history in that one request alone."""
+    fixed: int
+    """Our estimate of the part that is no message."""
+    most: int
+    """Our estimate of the history, at most."""
+    added: int = 0
+    """What ``extra`` weighs."""
 
 
 class Meter:
@@ -102,9 +114,8 @@ class Meter:
         self.compact_at = compact_at
         self.vendor = ""
         """The vendor in use. Until it is told, the one that replied last."""
-        self._window = window
         self._learnt = learnt or Calibration(keep=False)
-        self._guessed: dict[str, int] = {}
+        self._windows = Windows(window, self._learnt)
         self._now = Learnt()
         self._model = ""
         self._known: dict[int, tuple[Message, int]] = {}
@@ -113,44 +124,71 @@ class Meter:
         self._report: _Report | None = None
         self._boundary: str | float | None = None  # when the newest summary was written; None: there is none
         self._stale = False  # only what is heard from now on describes the history
-        self._heard: _Heard | None = None
+        self._heard: dict[int, _Heard] = {}  # by identity of the usage; those that wait, or the newest one
+        self._waiting: list[_Heard] = []  # they calibrate once their requests are weighed
+        self._bound = Bound()
+        self._asked: tuple[CompletionParams, ModelInfo] | None = None  # of the newest request, unless it was weighed
+        self._length = 0  # of the history that was looked at last
         self._system = ""
         self._tools: Sequence[ToolDef] = ()
         self._fixed = 0
-        self._sent: tuple[Load, bool] | None = None
+        self._sent: tuple[Load, int] | None = None
 
     @property
-    def given(self) -> int | None:
-        """The window that the user set; None: it was not set."""
-        return self._window
+    def window(self) -> int | None:
+        """The window that the user set for the model in use; None: it was not set."""
+        return self._windows.given
+
+    @window.setter
+    def window(self, given: int | None) -> None:
+        self._windows.given = given
 
     def load(self, params: CompletionParams, info: ModelInfo) -> Load:
         """What this request weighs.
 
-        The window is what was given explicitly, at most what a refusal has taught; else what a refusal has taught;
-        else what the catalogue knows; else ``DEFAULT_WINDOW``. What is kept for the answer is ``params.max_output``
+        The window: see ``Windows.of``. What is kept for the answer is ``params.max_output``
         as it is; else what the model may write at most, but no more than half of what the fixed part leaves, so that
         a model whose answers could fill the window still has a history.
         """
         self._use(params.model)
-        fixed_raw = self._fixed_of(params)
-        self._grow(params.messages)
-        ratio = self._now.ratio
-        fixed = math.ceil(fixed_raw * ratio)
-        window, told = self._window_of(info)
+        self._settle()
+        self._fixed_of(params)
+        self._grow(params.messages, len(params.messages))
+        self._length = len(params.messages)
+        base, after = self._parts(self._now.ratio)
+        self._bound.start(self._length, self._last, base, after, self._sums[-1])
+        load, known = self._framed(math.ceil(base + after * self._now.ratio), params, info)
+        self._sent, self._asked = (load, known), None
+        return load
+
+    def at_most(self, params: CompletionParams, info: ModelInfo) -> Load:
+        """Never less full than what ``load`` says with what was learnt so far, and cheaper: what is new since the last
+        ``load`` is not weighed. The load itself where nothing was weighed yet."""
+        self._use(params.model)
+        most = self._bound.follow(params.messages, self._now.ratio, self._fixed_of(params), self._is_sure)
+        if most is None:
+            return self.load(params, info)
+        self._length = len(params.messages)
+        self._asked = params, info
+        return self._framed(most, params, info)[0]
+
+    def _framed(self, messages: int, params: CompletionParams, info: ModelInfo) -> tuple[Load, int]:
+        """What messages of that size make of the window, and the window without what refusals taught."""
+        fixed = math.ceil(self._fixed * self._now.ratio)
+        window, known = self._windows.of(self._model, info)
         reserve = params.max_output
         if reserve is None:
             reserve = max(0, min(info.max_output or DEFAULT_OUTPUT, (window - fixed) // 2))
-        load = Load(self._messages(ratio), fixed, window, reserve)
-        self._sent = load, told
-        return load
+        return Load(messages, fixed, window, reserve), known
 
     def size(self, messages: Sequence[Message]) -> int:
         """Tokens of these messages alone, for the model in use."""
+        self._settle()
         return math.ceil(sum(map(self._size, messages)) * self._now.ratio)
 
     def text(self, text: str) -> int:
         """Tokens of a text, for the model in use."""
+        self._settle()
         return math.ceil(estimate(text) * self._now.ratio)
 
     def heard(self, params: CompletionParams, reply: AssistantMessage) -> None:
@@ -160,69 +198,91 @@ class Meter:
         this request, and is ignored.
         """
         usage = reply.usage
-        counted = _prompt(usage)
+        counted = prompt_of(usage)
         if usage is None or counted is None:
             return
         self.vendor = self.vendor or reply.model.partition("/")[0]
         self._use(params.model)
         if reply.model and reply.model != self._model:
             return  # somebody else answered
-        raw, added = self._weighed(params.messages)
-        last = params.messages[-1] if params.messages else None
-        self._heard = _Heard(usage, self._model, last, added)
-        raw += self._fixed_of(params)
-        if not _plausible(counted, raw):
+        sent, upto = params.messages, len(params.messages)
+        extra = sent[-1] if upto == self._length + 1 else None
+        if extra is not None:
+            upto -= 1
+        heard = _Heard(
+            usage, counted, self._model, sent, upto, sent[upto - 1] if upto else None, extra, self._fixed_of(params),
+            self._bound.most,
+        )  # fmt: skip
+        self._heard[id(usage)] = heard
+        self._waiting.append(heard)
+
+    def _settle(self, most: int | None = None) -> None:
+        """Learn from the reports that wait: this is when their requests are weighed. ``most``: only from those of a
+        smaller history."""
+        waiting = self._waiting
+        while waiting and (most is None or waiting[0].most <= most):
+            self._measure(waiting.pop(0))
+        if len(self._heard) > 1 and not waiting:
+            self._heard = dict([self._heard.popitem()])
+
+    def _measure(self, heard: _Heard) -> None:
+        raw = self._weighed(heard)
+        if raw is None or not plausible(heard.counted, raw):
             return
         if raw >= _MEASURED:
-            self._now.measured(counted / raw)
-        if self._now.window is not None and counted > self._now.window:
-            self._now.window = None
-        if counted > self._guessed.get(self._model, counted):
-            del self._guessed[self._model]
+            self._now.measured(heard.counted / raw)
+        self._windows.took(self._model, heard.counted)
+
+    def _weighed(self, heard: _Heard) -> int | None:
+        """Our estimate of a request; None where its history has changed meanwhile."""
+        sent, upto, n = heard.sent, heard.upto, len(self._sums) - 1
+        if upto and (upto > len(sent) or sent[upto - 1] is not heard.newest):
+            return None
+        heard.added = message_size(heard.extra) if heard.extra is not None else 0
+        around = heard.added + heard.fixed
+        if n <= upto and (n == 0 or sent[n - 1] is self._last):
+            self._grow(sent, upto)
+            return self._sums[upto] + around
+        return sum(map(self._size, sent[:upto])) + around
 
     def refused(self, model: str, error: ProviderError) -> None:
-        """The vendor called a request too long: learn the window from its words.
+        """The vendor called a request too long: learn the window from it (see ``Windows.refused``)."""
+        if self._asked is not None:
+            self.load(*self._asked)
+        sent = self._sent
+        self._windows.refused(
+            model, error, (sent[0].messages + sent[0].fixed, sent[0].fixed, sent[1]) if sent else None
+        )
 
-        Without a number the request itself is the measure: the window is below what we believe to have sent. That is
-        kept for later sessions only where nobody has told the model's window.
-        """
-        sent, told = self._sent or (None, True)
-        total = sent.messages + sent.fixed if sent else None
-        window = error.window
-        if window is not None and window >= _SMALLEST_WINDOW and (total is None or window <= HIGHEST * total):
-            self._learnt.of(model).window = window
-        elif total is not None and total >= _SMALLEST_WINDOW:
-            if told:
-                self._guessed[model] = min(total, self._guessed.get(model, total))
-            else:
-                self._learnt.of(model).window = total
+    def test_window(self, info: ModelInfo) -> bool:
+        """Whether a larger window than refusals taught may be tried; then it is believed until the next refusal."""
+        return self._windows.test(self._model, info)
 
     def forget(self) -> None:
         """The history was rewritten: what was reported before no longer describes it."""
+        self._settle()
         self._restart()
+        self._bound.forget()
         self._stale = True
-        self._heard = None
+        self._heard.clear()
 
     def save(self) -> None:
-        """Keep what was learnt for later sessions, if it is news. Never fails."""
-        self._learnt.save()
+        """Keep what was learnt for later sessions, if it is news. Never fails.
 
-    def _weighed(self, sent: Sequence[Message]) -> tuple[int, int]:
-        """Our estimate of the messages of a request, and of the words among them that stand behind the history."""
-        n = len(self._sums) - 1
-        if len(sent) == n and (n == 0 or sent[-1] is self._last):
-            return self._sums[n], 0
-        if len(sent) == n + 1 and (n == 0 or sent[n - 1] is self._last):
-            added = message_size(sent[n])
-            return self._sums[n] + added, added
-        return sum(map(self._size, sent)), 0
+        At the end of a turn; something is learnt from each that the vendor counted, but no long text is weighed for it.
+        """
+        if self._waiting:
+            self._settle(self._waiting[0].most + _AT_ONCE)
+        self._learnt.save()
 
     def _use(self, model: str) -> None:
         full = f"{self.vendor}/{model}" if self.vendor else model
         if full != self._model:
+            self._settle()
             self._model = full
             self._now = self._learnt.of(full)
             self._restart()
+            self._bound.forget()
 
     def _restart(self) -> None:
         self._sums, self._last, self._report, self._boundary = [0], None, None, None
@@ -241,34 +301,25 @@ class Meter:
             self._system, self._tools = params.system, params.tools
         return self._fixed
 
-    def _window_of(self, info: ModelInfo) -> tuple[int, bool]:
-        """The window, and whether anybody told it."""
-        learnt = self._now.window
-        told = self._window or info.context_window
-        window = min(self._window, learnt) if self._window and learnt else self._window or learnt or told
-        window = window or DEFAULT_WINDOW
-        return min(window, self._guessed.get(self._model, window)), told is not None
-
-    def _messages(self, ratio: float) -> int:
-        whole = self._sums[-1] * ratio
+    def _parts(self, ratio: float) -> tuple[float, int]:
+        """Tokens of what the vendor counted, and our estimate of what follows it."""
         report = self._report
         if report is None:
-            return math.ceil(whole)
-        after = self._sums[-1] - self._sums[report.upto]
+            return 0.0, self._sums[-1]
         counted = report.total - (report.fixed + report.owned) * ratio
         covered = self._sums[report.upto] * ratio
-        return math.ceil(max(counted, covered * LOWEST) + after * ratio)
+        return max(counted, covered * LOWEST), self._sums[-1] - self._sums[report.upto]
 
-    def _grow(self, messages: Sequence[Message]) -> None:
-        """Look at what is new; at everything when this is not the history of before, grown."""
+    def _grow(self, messages: Sequence[Message], upto: int) -> None:
+        """Look at what is new among the first ``upto``; at all where this is not the history of before, grown."""
         sums = self._sums
         n = len(sums) - 1
-        if n > len(messages) or (n and messages[n - 1] is not self._last):
+        if n > upto or (n and messages[n - 1] is not self._last):
             self._restart()
             sums, n = self._sums, 0
-        if n == len(messages):
+        if n == upto:
             return
-        for i in range(n, len(messages)):
+        for i in range(n, upto):
             m = messages[i]
             sums.append(sums[i] + self._size(m))
             if type(m) is AssistantMessage:
@@ -276,7 +327,7 @@ class Meter:
                     self._consider(m, messages[i - 1] if i else None, i)
             elif type(m) is UserMessage and m.origin == "summary":
                 self._summary(m.ts)
-        self._last = messages[-1]
+        self._last = messages[upto - 1]
         if len(self._known) > 2 * len(messages) + 64:
             alive = set(map(id, messages))
             self._known = {k: v for k, v in self._known.items() if k in alive}
@@ -289,18 +340,23 @@ class Meter:
     def _consider(self, reply: AssistantMessage, before: Message | None, i: int) -> None:
         """Take what the vendor counted for this reply as the base, if it describes this history and this model."""
         usage = reply.usage
-        counted = _prompt(usage)
+        counted = prompt_of(usage)
         if usage is None or counted is None:
             return
         added = 0
-        heard = self._heard
-        if heard is not None and heard.usage is usage and heard.model == self._model:
-            added = 0 if heard.last is before else heard.added
+        heard = self._heard.get(id(usage))
+        if heard is not None and heard.model == self._model:
+            added = 0 if heard.extra is before else heard.added
         elif not self._describes(reply):
             return
-        if _plausible(counted, self._sums[i] + self._fixed + added):
+        if plausible(counted, self._sums[i] + self._fixed + added):
             total = counted + self._reply(reply, usage, self._sums[i + 1] - self._sums[i])
             self._report = _Report(i + 1, total, self._fixed, added, reply.ts)
+
+    def _is_sure(self, usage: Usage) -> bool:
+        """Whether this was heard of a request that was nothing but the history."""
+        heard = self._heard.get(id(usage))
+        return heard is not None and heard.model == self._model and heard.extra is None
 
     def _describes(self, reply: AssistantMessage) -> bool:
         """Whether the report of a reply that was stored earlier still says something of this history."""
@@ -319,18 +375,7 @@ class Meter:
         if usage.reasoning:
             kept = AssistantMessage([b for b in reply.content if type(b) is Thinking])
             counted += math.ceil(message_size(kept) * self._now.ratio) - usage.reasoning
-        return counted if _plausible(counted, raw) else math.ceil(raw * self._now.ratio)
-
-
-def _prompt(usage: Usage | None) -> int | None:
-    """All tokens of a request, cached or not; None where the vendor did not say."""
-    if usage is None or usage.input is None:
-        return None
-    return usage.input + (usage.cache_read or 0) + (usage.cache_write or 0)
-
-
-def _plausible(counted: int, estimated: float) -> bool:
-    return LOWEST * estimated <= counted <= HIGHEST * estimated
+        return counted if plausible(counted, raw) else math.ceil(raw * self._now.ratio)
 
 
 def _later(ts: str | float, than: str | float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,9 @@ import msgspec
 from orkas.infra import files
 from orkas.infra.errors import StorageError
 from orkas.infra.home import home
+from orkas.infra.messages import Usage
 
-__all__ = ["Calibration", "Learnt"]
+__all__ = ["Calibration", "Learnt", "plausible", "prompt_of"]
 
 _log = logging.getLogger("orkas.calibration")
 
@@ -21,8 +23,26 @@ _SMOOTHING = 0.3
 """Weight of a new measure once a few are known; the first ones are averaged."""
 _MATERIAL = 0.02
 """Change of the ratio, relative, that is worth a write."""
+_FILE_BYTES = 10_000_000
+"""What is larger is none of ours."""
+_DAY_S = 86_400.0
+"""A window that a refusal told is believed so long: servers are started anew with another one."""
+_DATED_ANEW_S = 3_600.0
+"""The same window, told again this much later, is worth a write."""
 _MODELS = 200
 """Models kept; the one learnt about longest ago goes first."""
+
+
+def plausible(counted: int, estimated: float) -> bool:
+    """Whether a count can be one of what was estimated so."""
+    return LOWEST * estimated <= counted <= HIGHEST * estimated
+
+
+def prompt_of(usage: Usage | None) -> int | None:
+    """All tokens of a request, cached or not; None where the vendor did not say."""
+    if usage is None or usage.input is None:
+        return None
+    return usage.input + (usage.cache_read or 0) + (usage.cache_write or 0)
 
 
 class Learnt(msgspec.Struct, omit_defaults=True):
@@ -33,6 +53,17 @@ class Learnt(msgspec.Struct, omit_defaults=True):
     measures: int = 0
     window: int | None = None
     """Tokens the model takes at most, as a refusal told. None: none did."""
+    told: float = 0.0
+    """When it did, in seconds since the epoch."""
+
+    @property
+    def fresh_window(self) -> int | None:
+        """The window, where a refusal told it within a day."""
+        return self.window if self.window is not None and abs(time.time() - self.told) < _DAY_S else None
+
+    def refused(self, window: int) -> None:
+        """A refusal told the window just now."""
+        self.window, self.told = window, time.time()
 
     def measured(self, ratio: float) -> None:
         """One more report. Implausible ones must not come here."""
@@ -94,12 +125,14 @@ class Calibration:
 
     def _news(self, model: str) -> bool:
         now, then = (self._models or {})[model], self._stored.get(model, Learnt())
-        return now.window != then.window or abs(now.ratio / then.ratio - 1) > _MATERIAL
+        if now.window != then.window or (now.window is not None and abs(now.told - then.told) > _DATED_ANEW_S):
+            return True
+        return abs(now.ratio / then.ratio - 1) > _MATERIAL
 
     def _read(self) -> dict[str, Learnt]:
         """What the file tells; a damaged or newer one tells what can be read of it."""
         try:
-            rows = msgspec.json.decode(self._path.read_bytes(), type=_File).models
+            rows = msgspec.json.decode(files.read(self._path, most=_FILE_BYTES), type=_File).models
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -17,7 +17,7 @@ import msgspec
 
 from orkas.harness import pairing
 from orkas.harness.context import facts, fold, plan, summary
-from orkas.harness.context.budget import Load
+from orkas.harness.context.budget import Load, Meter
 from orkas.harness.context.facts import Fact
 from orkas.harness.context.plan import Plan, Scales
 from orkas.harness.context.policy import Budgets, least_saving, policy
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from orkas.harness.context.summariser import Summariser
     from orkas.harness.sessions.session import Session
     from orkas.harness.turn import Turn
+    from orkas.providers.base import CompletionParams
 
 Budgeting: TypeAlias = Callable[[int, float], Budgets]
 
@@ -41,6 +42,8 @@ _LADDER = (1.0, 0.5, 0.25, 0.1, 0.0)
 """Shares of the budgets that are tried one after another when no model helps."""
 _LEAST_ROOM = 200
 """Tokens for messages below which there is no conversation to be had: a summary alone needs most of them."""
+_HALF = 0.5
+"""Share of the user's last words below which it is told that the rest was not sent."""
 _SURELY = 0.5
 """Share of a request that was refused as too long to which the next one is cut."""
 
@@ -60,16 +63,25 @@ class Compactor:
         self._failures = 0
         self._opened: str | None = None  # the user's last words when the breaker opened
         self._tried: set[str] = set()
+        self._tested: str | None = None  # the user's last words for which a larger window was tried
         self._rest = 0  # what the messages must weigh before another attempt
 
-    def due(self, turn: Turn) -> bool:
-        """Whether the next request must be preceded by a compaction."""
+    def due(self, turn: Turn, params: CompletionParams | None = None) -> bool:
+        """Whether the next request must be preceded by a compaction. ``params``: that request, where it is known and
+        is nothing but the history."""
         if self._session is not turn.setup.session:
             self._forget(turn.setup.session)
-        load = _load(turn)
+        setup, params = turn.setup, params or turn.params()
+        info = setup.provider.info(setup.model)
+        return self._asks(setup.meter.at_most(params, info), setup.meter) and self._asks(
+            setup.meter.load(params, info), setup.meter
+        )
+
+    def _asks(self, load: Load, meter: Meter) -> bool:
+        """Whether so full a window asks for a compaction; a fuller one does, too."""
         if load.usable < _LEAST_ROOM or load.messages > load.usable:
             return True
-        return load.over(turn.setup.meter.compact_at) and load.messages >= self._rest
+        return load.over(meter.compact_at) and load.messages >= self._rest
 
     async def run(
         self, turn: Turn, *, keep: str = "", overflowed: bool = False, forced: bool = False
@@ -78,7 +90,8 @@ class Compactor:
         ``forced``: the user asks for it, however little there is.
 
         Tells ``retry`` and ``compaction``, and a notice where a summary could not be had. ``compaction`` is not told
-        when nothing was replaced.
+        when nothing was replaced. Where only a window that a refusal taught stands against sending the user's words as
+        they are, nothing is replaced, and the vendor has to say so: once for these words.
 
         Raises:
             ProviderError: class ``context_overflow``: there is no way to make the next request fit. Says which part
@@ -89,8 +102,16 @@ class Compactor:
         """
         if self._session is not turn.setup.session:
             self._forget(turn.setup.session)
-        job = _Job(turn, self._policy.budgets, overflowed=overflowed, forced=forced)
-        job.split()
+        try:
+            job = _Job(turn, self._policy.budgets, overflowed=overflowed, forced=forced)
+            job.split()
+        except ProviderError:
+            if not overflowed and self._tests(turn):
+                return
+            raise
+        stuck = (job.plan.pointless and job.must) or job.quoted()
+        if stuck and not overflowed and not forced and self._tests(turn):
+            return
         if job.plan.pointless:
             self._nothing(job)
             return
@@ -105,21 +126,33 @@ class Compactor:
                 prose = job.tightened(summariser.refused, prose)
             if prose and not await job.summarised(prose):
                 prose, reason = "", "the summary does not make enough room"
+                summariser.way_out = "go on first, until there is more to summarise"
             self._told(job, keep, prose, final=summariser.final)
             if not prose:
                 if forced:
                     raise ProviderError(
                         f"the conversation could not be summarised: {reason}",
                         class_=summariser.class_,
-                        hint="nothing was changed",
+                        hint=f"nothing was changed; {summariser.way_out}",
                     )
                 yield Notice(turn.next_seq(), "warning", f"The conversation could not be summarised: {reason}.")
         if prose or await self._folded(job):
             yield await self._replace(job, "summary" if prose else "fold")
-        elif job.must:
+            if quoted := job.quoted():
+                yield Notice(turn.next_seq(), "warning", quoted)
+        elif job.must and (overflowed or forced or not self._tests(turn)):
             raise _too_large(job)
-        else:
+        elif not job.must:
             self._rest = job.before + least_saving(job.budgets.trigger)
+
+    def _tests(self, turn: Turn) -> bool:
+        """Whether the next request goes out as it is, to find out how large the window is today."""
+        setup = turn.setup
+        spoken = _spoken(setup.session.messages)
+        if self._tested == spoken or not setup.meter.test_window(setup.provider.info(setup.model)):
+            return False
+        self._tested = spoken
+        return True
 
     def _nothing(self, job: _Job) -> None:
         """There is nothing that could be replaced."""
@@ -192,9 +225,22 @@ class _Job:
 
     @property
     def spoken(self) -> str:
-        """What tells one turn of the user from the next."""
-        last = next((m for m in reversed(self.messages) if pairing.speaks(m)), None)
-        return "" if last is None else last.id or hashlib.sha256(encode(last)).hexdigest()
+        return _spoken(self.messages)
+
+    def quoted(self) -> str:
+        """That less than half of the user's last words is sent, as one sentence; empty where it is not so."""
+        last = _last_spoken(self.messages)
+        kept = next((m for m in self.plan.staying if last is not None and pairing.speaks(m) and m.id == last.id), last)
+        if last is None or kept is None or kept is last:
+            return ""
+        whole, sent = self._weigh([last]), self._weigh([kept])
+        if sent >= whole * _HALF:
+            return ""
+        return (
+            f"Only about {sent:,} of the {whole:,} tokens of your message are sent, its beginning and its end: the "
+            f"model's window has {self.load.window:,}. Take a model with a larger window, or put long material into a "
+            "file and name the file."
+        )
 
     def split(self) -> None:
         budgets = self.budgets
@@ -283,6 +329,16 @@ class _Job:
 
     def _keep(self, text: str, name: str) -> str | None:
         return self.turn.setup.session.keep(text, name=name)
+
+
+def _last_spoken(messages: Sequence[Message]) -> Message | None:
+    return next((m for m in reversed(messages) if pairing.speaks(m)), None)
+
+
+def _spoken(messages: Sequence[Message]) -> str:
+    """What tells one turn of the user from the next."""
+    last = _last_spoken(messages)
+    return "" if last is None else last.id or hashlib.sha256(encode(last)).hexdigest()
 
 
 def _load(turn: Turn) -> Load:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from orkas.infra.messages import Block, Image, Message, Text, Thinking, ToolCall, encode
 from orkas.infra.tokens import estimate
@@ -30,21 +30,21 @@ _BLOB = 0.4
 more than it stands for; it is never read."""
 
 
-def message_size(message: Message) -> int:
-    """Everything of a message that a model is sent."""
+def message_size(message: Message, text: Callable[[str], int] = estimate) -> int:
+    """Everything of a message that a model is sent. ``text``: what weighs a text; an upper bound gives one."""
     size = MESSAGE
     for block in message.content:
-        size += estimate(block.text) if type(block) is Text else _other(block)
+        size += text(block.text) if type(block) is Text else _other(block, text)
         if block.vendor is not None:
-            size += _json(block.vendor)
+            size += _json(block.vendor, text)
     if message.vendor is not None:
-        size += _json(message.vendor)
+        size += _json(message.vendor, text)
     return size
 
 
 def tools_size(tools: Iterable[ToolDef]) -> int:
     """The definitions of tools: names, descriptions, schemas."""
-    return sum(TOOL + estimate(t.name) + estimate(t.description) + _json(t.parameters) for t in tools)
+    return sum(TOOL + estimate(t.name) + estimate(t.description) + _json(t.parameters, estimate) for t in tools)
 
 
 def picture_size(image: Image) -> int:
@@ -57,19 +57,19 @@ def picture_size(image: Image) -> int:
     return max(PICTURE_MIN, min(PICTURE_MAX, int(width * shrink * height * shrink) // _PIXELS_A_TOKEN))
 
 
-def _other(block: Block) -> int:
+def _other(block: Block, text: Callable[[str], int]) -> int:
     if type(block) is ToolCall:
         written = encode(block.arguments).decode() if block.arguments is not None else block.arguments_raw or ""
-        return CALL + estimate(block.name + written) + (_blob(block.signature) if block.signature else 0)
+        return CALL + text(block.name + written) + (_blob(block.signature) if block.signature else 0)
     if type(block) is Thinking:
-        return estimate(block.text) + _blob(block.signature) + _blob(block.redacted) + _blob(block.encrypted)
+        return text(block.text) + _blob(block.signature) + _blob(block.redacted) + _blob(block.encrypted)
     if type(block) is Image:
         return picture_size(block)
     return 0  # opaque: all it has is its vendor's
 
 
-def _json(value: object) -> int:
-    return estimate(encode(value).decode())
+def _json(value: object, text: Callable[[str], int]) -> int:
+    return text(encode(value).decode())
 
 
 def _blob(text: str | None) -> int:

@@ -35,6 +35,7 @@ class Summariser:
         self.reason = ""
         self.final = False
         self.class_: ErrorClass = "invalid_request"
+        self.way_out = "try again, or take another model"
         self.refused = 0
         """Tokens of the smallest request that the vendor called too long; 0: none."""
         self._turn = turn
@@ -135,7 +136,7 @@ class Summariser:
             messages=[user_message(text)],
             system=summary.SYSTEM,
             max_output=setup.max_output,
-            window=setup.meter.given,
+            window=setup.meter.window,
             thinking=setup.thinking,
         )
 

@@ -145,7 +145,7 @@ def judge(reply: AssistantMessage, asked: str, history: Sequence[Message]) -> st
     if calls_of(reply):
         return "the model called a tool instead"
     if sum(c.isalnum() for c in text) < _LEAST:
-        return "the summary is empty"
+        return "the summary is too short" if text else "the summary is empty"
     if len(text) < 400 and _REFUSAL.match(text) and "##" not in text:
         return "the model refused"
     return "the summary only repeats what was there" if _echoes(text, asked, history) else ""

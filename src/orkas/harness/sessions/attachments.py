@@ -8,14 +8,15 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import os
 import re
-from collections.abc import Collection
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from orkas.harness.sessions.store import HEAD, SPILL_CAP, clip
+from orkas.harness.sessions.store import SPILL_CAP, clip
 from orkas.infra import files
 from orkas.infra.errors import StorageError
 from orkas.infra.messages import Image, Text, well_formed
@@ -25,6 +26,10 @@ __all__ = ["IMAGE_CAP", "Attachments", "find_spilled"]
 IMAGE_CAP = 32 * 1024
 """A picture with more base64 than this, in characters, moves from its record into a file."""
 _SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+_TELLING = 400
+"""Characters of a result by which the file of the whole may be recognised."""
+_COARSE_S = 2.0
+"""The coarsest clock of a file system in use."""
 _LOST = "the rest was not kept"
 
 
@@ -61,7 +66,7 @@ class Attachments:
         try:
             if path.resolve().parent != self.folder.resolve() or not path.is_file():
                 raise missing
-            return path.read_bytes()
+            return files.read(path)
         except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
             raise missing from None
 
@@ -123,6 +128,7 @@ class Attachments:
         path = self.folder / name
         with suppress(OSError):
             if path.stat().st_size == len(data):  # named by its content and always written as a whole
+                os.utime(path)  # saved again, now
                 return
         files.replace(path, data, ops=self._ops)
 
@@ -140,17 +146,31 @@ def _preview(text: str, data: bytes, file: str) -> Text:
     return Text(text=clip(text, where), file=file, bytes=len(data))
 
 
-def find_spilled(folder: Path, name: str, start: str, named: Collection[str]) -> Text | None:
-    """The block of a spilled text whose record was cut: called after ``name``, beginning with ``start``, and named by
-    no record (``named``). None when there is no such file, or more than one.
+def find_spilled(
+    folder: Path, name: str, start: str, *, since: float, named: Callable[[str], bool]
+) -> Text | None:
+    """The block of a spilled text whose record was cut: a result of the tool ``name`` that begins with ``start``, saved
+    at ``since`` (Unix time) or later and named by no record (``named``).
+
+    None unless it is certain: when ``start`` is too short to tell, when there is no such file, or more than one.
     """
+    if len(start) < _TELLING:
+        return None
     found = []
-    with suppress(OSError, UnicodeDecodeError):
-        for path in sorted(folder.glob(f"{_stem(name)}-*.txt")):
-            if path.name in named:
+    for path in _listed(folder, f"{_stem(name)}-*.txt"):
+        with suppress(OSError, UnicodeDecodeError):  # none of ours, or gone
+            if path.stat().st_mtime < since - _COARSE_S or named(path.name):
                 continue
-            data = path.read_bytes()
+            data = files.read(path)
             text = data.decode()
-            if path.name == _spilled(name, data) and text.startswith(start[:HEAD]):
-                found.append(_preview(text, data, path.name))
+            block = _preview(text, data, path.name)
+            if path.name == _spilled(name, data) and len(text) > SPILL_CAP and block.text.startswith(start):
+                found.append(block)
     return found[0] if len(found) == 1 else None
+
+
+def _listed(folder: Path, pattern: str) -> list[Path]:
+    try:
+        return sorted(folder.glob(pattern))
+    except OSError:
+        return []

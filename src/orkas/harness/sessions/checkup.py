@@ -94,6 +94,10 @@ _Stamp = tuple[int, int]
 """Size, and time of the last change in ns."""
 
 
+_MEMORY_BYTES = 64_000_000
+"""What is larger is none of ours: half a million sessions take less."""
+
+
 class _Memory(msgspec.Struct):
     release: str
     """The one that looked: another may see more."""
@@ -106,7 +110,7 @@ def _memory_path() -> Path:
 
 def _remembered() -> dict[str, _Stamp]:
     try:
-        memory = msgspec.json.decode(_memory_path().read_bytes(), type=_Memory)
+        memory = msgspec.json.decode(files.read(_memory_path(), most=_MEMORY_BYTES), type=_Memory)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return memory.well if memory.release == __version__ else {}

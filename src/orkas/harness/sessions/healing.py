@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from orkas.harness.outcome import INTERRUPTED, cut_short, without_marks
 from orkas.harness.pairing import Repaired, open_calls, repair
 from orkas.harness.sessions.attachments import find_spilled
 from orkas.harness.sessions.recovery import Recovered
-from orkas.infra.messages import Message, Text, ToolMessage, decode_message, text_of
+from orkas.harness.sessions.store import files_of
+from orkas.infra import files
+from orkas.infra.messages import AssistantMessage, Message, Text, ToolMessage, decode_message, seconds, text_of
 
 __all__ = ["heal", "salvage"]
 
@@ -23,18 +25,18 @@ _TOKEN = re.compile(rf'{_STRING}|"|[\[\]{{}},]', re.DOTALL)
 _SOUND = re.compile(r'"(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*', re.DOTALL)
 
 
-def heal(found: Recovered, folder: Path) -> Repaired:
-    """The history as it is used: paired, without idle marks. Pure but for reading what lies in ``folder``, the
-    session's files: the whole of a result may lie there whose record was cut at the end of the file.
+def heal(found: Recovered, path: Path) -> Repaired:
+    """The history as it is used: paired, without idle marks. Pure but for reading what lies beside ``path``, the
+    session file: the whole of a result may lie there whose record was cut at the end of the file.
     """
     messages = without_marks(found.messages)
-    cut = _cut_result(found.torn, messages, folder) if found.torn else None
+    cut = _cut_result(found.torn, messages, path) if found.torn else None
     repaired = repair([*messages, cut] if cut else messages, found.lossy)
     repaired.synthesized += cut is not None
     return repaired
 
 
-def _cut_result(torn: bytes, messages: Sequence[Message], folder: Path) -> ToolMessage | None:
+def _cut_result(torn: bytes, messages: Sequence[Message], path: Path) -> ToolMessage | None:
     """The result that was being written when the file ended, as far as it goes. None: the fragment is none."""
     if (found := salvage(torn)) is None:
         return None
@@ -42,8 +44,21 @@ def _cut_result(torn: bytes, messages: Sequence[Message], folder: Path) -> ToolM
     call = next((c for c in open_calls(messages) if c.id == call_id), None)
     if call is None:
         return None
-    files = {b.file for m in messages for b in m.content if type(b) is Text and b.file}
-    return cut_short(call, find_spilled(folder, call.name, text, files) or Text(text=text))
+    since = next((seconds(m.ts) for m in reversed(messages) if type(m) is AssistantMessage), 0.0)
+    whole = find_spilled(files_of(path), call.name, text, since=since, named=_names(messages, path))
+    return cut_short(call, whole or Text(text=text))
+
+
+def _names(messages: Sequence[Message], path: Path) -> Callable[[str], bool]:
+    """Whether a record names this file: one of the history, or one that was taken out of it."""
+    here = {b.file for m in messages for b in m.content if type(b) is Text and b.file}
+    try:
+        before = files.read(path.with_name(path.name + ".archive"))
+    except FileNotFoundError:
+        before = b""
+    except OSError:  # then any of them may be
+        return lambda name: True
+    return lambda name: name in here or name.encode() in before
 
 
 def salvage(torn: bytes) -> tuple[str, str] | None:
@@ -53,7 +68,7 @@ def salvage(torn: bytes) -> tuple[str, str] | None:
     """
     text = torn.partition(b"\0")[0].decode(errors="ignore")
     answers = _ANSWERS.search(text)
-    record = _completed(text)
+    record = None if answers is None else _completed(text)
     if answers is None or not isinstance(record, dict) or record.get("role") != "tool":
         return None
     with suppress(ValueError):
@@ -77,9 +92,10 @@ def _completed(text: str) -> Any:
 
 
 def _endings(text: str) -> Iterator[str]:
-    """The text closed where it ends, then closed behind the last value that is whole."""
-    closers = ""
-    whole = text[:0]
+    """The text closed where it ends, then closed behind the last value that is whole. Takes linear time."""
+    closers: list[str] = []  # what closes the text here, the outermost first
+    whole = 0
+    undone: list[str] = []  # what was closed behind ``whole``, the innermost first
     for token in _TOKEN.finditer(text):
         mark = token[0]
         if mark == '"':  # a string without its end
@@ -87,11 +103,11 @@ def _endings(text: str) -> Iterator[str]:
             text = (text[: sound.end()] if sound else text) + '"'
             break
         if mark in "[{":
-            closers = ("]" if mark == "[" else "}") + closers
-            whole = text[: token.end()] + closers
-        elif mark in "]}":
-            closers = closers[1:]
+            closers.append("]" if mark == "[" else "}")
+            whole, undone = token.end(), []
         elif mark == ",":
-            whole = text[: token.start()] + closers
-    yield text + closers
-    yield whole
+            whole, undone = token.start(), []
+        elif mark in "]}" and closers:
+            undone.append(closers.pop())
+    yield text + "".join(reversed(closers))
+    yield text[:whole] + "".join(undone) + "".join(reversed(closers))

@@ -127,7 +127,7 @@ class Inbox:
 
     def _load(self, path: Path, held: Iterable[str]) -> None:
         try:
-            data = path.read_bytes()
+            data = files.read(path)
         except FileNotFoundError:
             return
         except OSError as error:

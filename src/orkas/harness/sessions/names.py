@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
+import time
 from pathlib import Path
 
 from orkas.infra.errors import SessionMissing, UsageError
 from orkas.infra.home import home
 
-__all__ = ["find", "locate", "missing", "path_of", "sessions_folder", "valid_id"]
+__all__ = ["find", "fresh_name", "locate", "missing", "path_of", "sessions_folder", "valid_id"]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}", re.ASCII)
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII | re.IGNORECASE)
@@ -23,11 +25,18 @@ def valid_id(name: str) -> str:
     """
     if _ID.fullmatch(name) and not name.endswith(".") and not _RESERVED.fullmatch(name):
         return name
+    if _RESERVED.fullmatch(name):
+        raise UsageError(f"{name!r} is a name that Windows keeps for a device", hint=f"use another one, as my-{name}")
     shown = ascii(name if len(name) <= 60 else name[:57] + "...")
     raise UsageError(
         f"{shown} cannot be the name of a session",
         hint="use letters, digits, '-', '_' and '.', at most 120, beginning with a letter or a digit",
     )
+
+
+def fresh_name() -> str:
+    """A name for a new session: local time and chance, ``20261130-142501-9f3c2a1b``. Nothing is ordered by it."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
 
 
 def sessions_folder() -> Path:

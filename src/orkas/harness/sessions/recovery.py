@@ -71,18 +71,26 @@ class Recovered(msgspec.Struct, eq=False):
 
 def recover(data: bytes) -> Recovered:
     """Read a whole session file. Never raises: what cannot be read is reported."""
-    return (_quick(data) if data.endswith((b"\n", b"}")) else _cut_at_end(data)) or _careful(data)[0]
+    return _at_once(data) or _careful(data)[0]
 
 
 def records_of(data: bytes) -> list[Record]:
-    """All records of the file that can be read, of every type, duplicates left out; the header is among them."""
+    """All records of the file that can be read, of every type, duplicates left out; the header is among them.
+
+    The messages are those of ``recover``.
+    """
     records = _careful(data)[1]
-    quick = _quick(data)
-    if quick and len(quick.messages) != sum(r.message is not None for r in records):
-        # records laid out over several lines by an editor: there is nothing else in such a file
+    quick = _at_once(data)
+    if quick and quick.messages != [r.message for r in records if r.message is not None]:
+        # laid out in a way that only reading at once makes out: such a file holds messages and nothing else
         head = [Record(encode(quick.header), None)] if quick.header else []
         return head + [Record(encode(m), m) for m in quick.messages]
     return records
+
+
+def _at_once(data: bytes) -> Recovered | None:
+    """The whole file but for a record cut short at its end; None when there is anything else about it."""
+    return _quick(data) if data.endswith((b"\n", b"}")) else _cut_at_end(data)
 
 
 def _quick(data: bytes) -> Recovered | None:
@@ -176,6 +184,7 @@ class _Lines:
         self._count = len(lines)
         self._joins = 0
         self._joined_to = 0
+        self._laid_out_to = 0
 
     def __iter__(self) -> Iterator[_Read]:
         i = 0
@@ -193,12 +202,29 @@ class _Lines:
             yield read
 
     def _join(self, i: int, read: _Read) -> int:
-        """A record whose strings hold raw line breaks: the lines up to the next good one, read as one.
-
-        Returns how many further lines it took.
-        """
-        if not self._lines[i].lstrip().startswith(b"{") or not self._may_join(i):
+        """A record that spans several lines, as far as it can be read. Returns how many further lines it took."""
+        if not self._lines[i].lstrip(b"\0").startswith(b"{"):  # what is indented lies inside another record
             return 0
+        return self._laid_out(i, read) or (self._broken(i, read) if self._may_join(i) else 0)
+
+    def _laid_out(self, i: int, read: _Read) -> int:
+        """A record laid out by an editor: up to the line with its closing brace. No line is tried twice."""
+        if i < self._laid_out_to:
+            return 0
+        stop = min(self._count, i + _MOST_LINES)
+        end = next((j for j in range(i + 1, stop) if self._lines[j].startswith(b"}")), stop)
+        self._laid_out_to = end + 1
+        if end == stop:
+            return 0
+        records, rest = _objects(_joined(self._lines[i : end + 1]))
+        behind = next((line for line in self._lines[end + 1 : end + 3] if line.strip()), b"")
+        if not records or rest or _inside(behind):
+            return 0
+        read.records = records
+        return end - i
+
+    def _broken(self, i: int, read: _Read) -> int:
+        """Records whose strings hold raw line breaks: the lines up to the next good one, read as one."""
         stop = max(i + 1, self._joined_to)
         while stop < min(self._count, i + _MOST_LINES) and not _starts_record(self._lines[stop]):
             stop += 1
@@ -207,16 +233,37 @@ class _Lines:
             stop -= 1
         if stop == i + 1:
             return 0
-        records, rest = _objects(b"\n".join(self._lines[i:stop]))
-        if not records or rest:
+        data = _joined(self._lines[i:stop])
+        records, rest = _objects(data)
+        if not records or _inside(rest):
             return 0
         read.records = records
-        return stop - i - 1
+        if not rest:
+            return stop - i - 1
+        taken = data[: len(data) - len(rest)]
+        lines = taken.count(b"\n")
+        if not taken[taken.rfind(b"\n") + 1 :].strip(b"\0 \t\r"):
+            return lines - 1  # what follows has lines of its own
+        rest = rest.partition(b"\n")[0]
+        if i + lines == self._count - 1:
+            read.rest = rest
+        else:
+            read.records += _welded(rest)
+        return lines
 
     def _may_join(self, i: int) -> bool:
         """A few attempts within one stretch of bad lines, so that a long one costs linear time."""
         self._joins = self._joins + 1 if i < self._joined_to else 0
         return self._joins < _MOST_JOINS
+
+
+def _joined(lines: list[bytes]) -> bytes:
+    return b"\n".join(lines).lstrip(b"\0 \t\r")
+
+
+def _inside(rest: bytes) -> bool:
+    """Whether what stands before this is part of something larger, and no record however much it looks like one."""
+    return rest.lstrip(b"\0 \t\r\n")[:1] in (b",", b"]", b"}", b":")
 
 
 def _read_line(line: bytes, *, last: bool) -> _Read:

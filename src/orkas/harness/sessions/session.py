@@ -144,7 +144,7 @@ class Session:
 
     def _load(self, path: Path, store: JsonlStore, *, missing_ok: bool) -> None:
         found = store.load(missing_ok=missing_ok)
-        repaired = heal(found, files_of(path))
+        repaired = heal(found, path)
         self.path = path
         self._store = store
         self.messages = repaired.messages

@@ -19,14 +19,14 @@ import msgspec
 
 from orkas.harness.pairing import cut_points, is_clean_cut
 from orkas.harness.sessions.healing import heal
-from orkas.harness.sessions.names import locate, path_of, sessions_folder
+from orkas.harness.sessions.names import fresh_name, locate, path_of, sessions_folder
 from orkas.harness.sessions.page import to_html
 from orkas.harness.sessions.recovery import recover
 from orkas.harness.sessions.session import Session
 from orkas.harness.sessions.store import JsonlStore, files_of
 from orkas.harness.sessions.transcript import to_markdown
 from orkas.infra import files
-from orkas.infra.errors import StorageError, UsageError
+from orkas.infra.errors import SessionUnreadable, StorageError, UsageError
 from orkas.infra.home import home
 from orkas.infra.messages import (
     AssistantMessage,
@@ -37,6 +37,7 @@ from orkas.infra.messages import (
     encode,
     new_id,
     now,
+    seconds,
     text_of,
     well_formed,
 )
@@ -94,7 +95,7 @@ def list_sessions() -> list[SessionInfo]:
     now_s = time.time()
     try:
         with os.scandir(sessions_folder()) as entries:
-            paths = [Path(e.path) for e in entries if e.name.endswith(".jsonl") and e.name[0] != "." and e.is_file()]
+            paths = [Path(e.path) for e in entries if e.name.endswith(".jsonl") and e.name[0] != "." and _is_file(e)]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -102,6 +103,13 @@ def list_sessions() -> list[SessionInfo]:
     found = [item for path in paths if (item := _info(path, now_s)) is not None]
     found.sort(key=lambda item: (-item[0], -item[1], item[2].id))
     return [info for _, _, info in found]
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def last() -> str | None:
@@ -114,9 +122,10 @@ def check(path: str | Path) -> dict[str, Any]:
     """What a session file holds and what is wrong with it, as plain data; never writes.
 
     Raises:
-        SessionMissing, SessionUnreadable: there is nothing to check.
+        SessionMissing, SessionUnreadable: there is nothing to check, or it is a file of another kind.
     """
     session = Session.read(path)
+    _must_be_session(session)
     loaded = session.loaded
     names = ("role", "content", "tool_call_id", "is_error", "synthetic")
     return {
@@ -125,6 +134,16 @@ def check(path: str | Path) -> dict[str, Any]:
         "repaired": {"synthesized": loaded.synthesized, "dropped": loaded.dropped, "reordered": loaded.reordered},
         "warnings": session.warnings,
     }
+
+
+def _must_be_session(session: Session) -> None:
+    """A file without a single message that does not begin as JSON lines do was never one of ours."""
+    if session.messages or session.path is None:
+        return
+    with session.path.open("rb") as file:
+        start = file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip(b"\0 \t\r\n")
+    if start and not start.startswith(b"{"):
+        raise SessionUnreadable(f"{str(session.path)!r} is no session file", hint="a session file holds JSON lines")
 
 
 def repair(path: str | Path) -> Repair:
@@ -139,7 +158,7 @@ def repair(path: str | Path) -> Repair:
     with files.Lock(path.with_name(f"{name}.lock"), name):
         store = JsonlStore(path, id=name)
         found = store.load()
-        healed = heal(found, files_of(path))
+        healed = heal(found, path)
         counts = {"synthesized": healed.synthesized, "dropped": healed.dropped, "reordered": healed.reordered}
         done = Repair(str(path), False, None, counts, found.damaged)
         if healed.changed or found.damaged or found.duplicates:
@@ -261,7 +280,7 @@ def _hits(name: str, wanted: str) -> Iterator[Hit]:
 def _archived(path: Path) -> list[Message]:
     """What was taken out of a history, as far as it can be read."""
     with suppress(OSError):
-        return recover(path.with_name(path.name + ".archive").read_bytes()).messages
+        return recover(files.read(path.with_name(path.name + ".archive"))).messages
     return []
 
 
@@ -301,7 +320,7 @@ def _cut(session: Session, number: int | None) -> int:
 
 def _copy(source: Session, messages: list[Message], ops: files.Ops) -> str:
     """A new session with these messages and the files they name."""
-    with Session.open(new_id(), ops=ops) as copy:
+    with Session.open(fresh_name(), ops=ops) as copy:
         for file in _files_named(messages):
             _copy_file(source, copy, file, ops)
         if messages:
@@ -359,7 +378,7 @@ def _info(path: Path, now_s: float) -> _Line | None:
 
 
 def _look(path: Path, now_s: float) -> _Line:
-    with path.open("rb") as file:
+    with os.fdopen(files.OPS.open(path, os.O_RDONLY), "rb") as file:
         status = os.fstat(file.fileno())
         head = file.read(_HEAD_BYTES)
         tail = b""
@@ -369,7 +388,7 @@ def _look(path: Path, now_s: float) -> _Line:
     end = head.rfind(b"\n") + 1 if tail else len(head)
     first = recover(head[:end]).messages
     newest = recover(tail[tail.find(b"\n") + 1 :]).messages if tail else first
-    updated = _believable([_seconds(getattr(newest[-1], "ts", "")) if newest else 0.0, status.st_mtime], now_s)
+    updated = _believable([seconds(newest[-1].ts) if newest else 0.0, status.st_mtime], now_s)
     model = next((m.model for m in reversed(newest or first) if isinstance(m, AssistantMessage) and m.model), "")
     title = _title(first) or _title_of_cut(head[end:])
     return updated, status.st_mtime_ns, SessionInfo(_id(path), title, _stamp(updated), status.st_size, model)
@@ -386,18 +405,6 @@ def _stamp(seconds: float) -> str:
 def _believable(times: list[float], now_s: float) -> float:
     """The first time that does not lie in the future. No single clock or field is trusted."""
     return next((t for t in times if 0 < t <= now_s + _SKEW), 0.0)
-
-
-def _seconds(stamp: str | float) -> float:
-    if isinstance(stamp, int | float):
-        return float(stamp)
-    from datetime import UTC, datetime
-
-    try:
-        parsed = datetime.fromisoformat(stamp)
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def _title(messages: list[Message]) -> str:

@@ -59,7 +59,7 @@ def read_bytes(path: Path) -> bytes:
                 f"session {name!r} cannot be read: {str(path)!r} is not a file",
                 hint="move it away, or use another session name",
             )
-        return path.read_bytes()
+        return files.read(path)
     except (FileNotFoundError, NotADirectoryError):
         raise SessionMissing(f"there is no session {name!r}", hint="list them with: orkas session list") from None
     except (OSError, ValueError) as error:
@@ -148,7 +148,7 @@ class JsonlStore:
         """
         self.check_version()
         try:
-            found = archive.find(self._beside(".archive").read_bytes(), summary)
+            found = archive.find(files.read(self._beside(".archive")), summary)
         except FileNotFoundError:
             found = None
         except OSError as error:

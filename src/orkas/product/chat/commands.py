@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orkas.harness.sessions.names import fresh_name
 from orkas.infra.errors import OrkasError, ProviderError
 from orkas.infra.messages import AssistantMessage, UserMessage, text_of
-from orkas.product.chat import sessions
-from orkas.product.chat.words import one_line
+from orkas.product.chat.words import one_line, plain_names
 
 if TYPE_CHECKING:
     from orkas.product.chat.loop import Chat
 
-__all__ = ["COMMANDS", "Command", "names", "recap", "run_command", "sentence", "values"]
+__all__ = ["COMMANDS", "Command", "names", "recap", "run_command", "sentence", "tell_cut_off", "values"]
 
 
 _LISTED = 10
@@ -31,6 +31,11 @@ class Command:
     @property
     def name(self) -> str:
         return self.usage.split()[0]
+
+    @property
+    def alone(self) -> bool:
+        """Nothing follows it."""
+        return self.usage == self.name
 
 
 def names() -> list[str]:
@@ -59,6 +64,9 @@ async def run_command(chat: Chat, line: str) -> None:
         near = difflib.get_close_matches(name, names(), 1, 0.4)
         hint = f"Did you mean {near[0]}?" if near else "/help lists the commands."
         chat.screen.say(f"There is no command {name}. {hint} (To say it to the model, begin with //.)", "warning")
+        return
+    if command.alone and rest.strip():
+        chat.screen.say(f"{command.name} takes nothing after it: say {command.name} alone.", "warning")
         return
     try:
         if (work := command.run(chat, rest.strip())) is not None:
@@ -124,9 +132,11 @@ def _list(chat: Chat) -> None:
     from orkas.harness.sessions import shelf
 
     found = shelf.list_sessions()
+    width = max((len(one.id) for one in found[:_LISTED]), default=0)
     for one in found[:_LISTED]:
         here = "*" if one.id == chat.agent.session.id else " "
-        chat.screen.say(f"{here} {one.id}  {one.updated[:16].replace('T', ' ')}  {one_line(one.title)}".rstrip())
+        when = f"{one.updated[:16].replace('T', ' '):<16}"
+        chat.screen.say(f"{here} {one.id:<{width}}  {when}  {one_line(one.title)}".rstrip())
     if len(found) > _LISTED:
         chat.screen.say(f"and {len(found) - _LISTED} older ones; `orkas session list` shows all", "dim")
     if not found:
@@ -150,7 +160,7 @@ def _stats(chat: Chat, _: str) -> None:
 
 def _clear(chat: Chat, _: str) -> None:
     old = chat.agent.session
-    chat.open_session(sessions.fresh_id())
+    chat.open_session(fresh_name())
     if old.messages and old.path:
         chat.screen.say(f"The old one is kept; /session {old.id} goes back to it.", "dim")
 
@@ -177,8 +187,12 @@ def _expand(chat: Chat, number: str) -> None:
     chat.screen.expand(int(number) if number else None)
 
 
-def _queue(chat: Chat, _: str) -> None:
-    chat.screen.say("No turn is running: say it without /queue.", "warning")
+async def _queue(chat: Chat, text: str) -> None:
+    """At the prompt nothing is waited for: it is said at once."""
+    if text:
+        await chat.turn(plain_names(text, chat.agent.cwd))
+    else:
+        chat.screen.say("Say /queue and what the model is told when its turn has ended.", "warning")
 
 
 def _exit(chat: Chat, _: str) -> None:
@@ -199,6 +213,17 @@ COMMANDS = (
     Command("/exit", "leave; Ctrl-D does too", _exit),
 )
 _ALIASES = {"/quit": COMMANDS[-1], "/?": COMMANDS[0]}
+
+
+def tell_cut_off(chat: Chat) -> None:
+    """What a crash left behind: calls without a result, words that the model has not got."""
+    session = chat.agent.session
+    if count := session.loaded.synthesized:
+        calls = "A tool call was" if count == 1 else f"{count} tool calls were"
+        chat.screen.say(f"{calls} cut off when this conversation ended; the model is told what is known.", "warning")
+    if count := len(session.inbox.waiting()):
+        said = "A message of yours waits and goes" if count == 1 else f"{count} messages of yours wait and go"
+        chat.screen.say(f"{said} first with the next one.", "warning")
 
 
 def recap(chat: Chat) -> None:

@@ -21,7 +21,7 @@ from orkas.harness.sessions.session import Session
 from orkas.infra.errors import OrkasError
 from orkas.infra.events import Done, Event, TextDelta
 from orkas.infra.messages import well_formed
-from orkas.product.chat.commands import COMMANDS, names, recap, run_command, sentence, values
+from orkas.product.chat.commands import COMMANDS, names, recap, run_command, sentence, tell_cut_off, values
 from orkas.product.chat.editor import Editor, LineEditor, PromptEditor, quiet
 from orkas.product.chat.history import History
 from orkas.product.chat.screen import PlainScreen, Screen
@@ -133,6 +133,7 @@ class Chat:
         """Damage and other news of the session, then where it stands."""
         for warning in self.agent.session.warnings:
             self.screen.say(str(warning), "warning")
+        tell_cut_off(self)
         recap(self)
 
     async def _once(self) -> None:

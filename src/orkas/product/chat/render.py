@@ -84,10 +84,6 @@ class _Markdown(Markdown):
         super().__init__("", code_theme="ansi_dark", hyperlinks=False)
         self.markup = source
         self.parsed = _parser.parse(source)
-        for token in self.parsed:
-            for child in token.children or ():
-                if child.type == "softbreak":  # a model that begins a new line means it
-                    child.type = "hardbreak"
 
 
 def _stars_only(state: StateInline, silent: bool) -> bool:

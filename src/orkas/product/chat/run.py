@@ -14,7 +14,7 @@ from orkas.infra.home import home
 from orkas.product.chat.commands import sentence
 from orkas.product.chat.history import History
 from orkas.product.chat.loop import Chat, Leave, restored_terminal
-from orkas.product.chat.screen import Screen, choose_screen
+from orkas.product.chat.screen import Screen, choose_screen, plain_for_want_of_packages
 from orkas.product.chat.start import DEMO, choose_model, greet, make_agent, offer_local_model
 
 __all__ = ["run"]
@@ -52,6 +52,8 @@ def _talk(options: argparse.Namespace, screen: Screen) -> int:
     model, first = _model(options.model, screen)
     agent = make_agent(options, model)
     greet(agent, screen)
+    if plain_for_want_of_packages(screen):
+        screen.say("This chat is plain; python -m pip install rich prompt-toolkit adds Markdown and colours.", "dim")
     chat = Chat(agent, screen, History(home() / "history"), images=options.image or (), debug=bool(options.debug))
     chat.tell_session()
     return asyncio.run(chat.run(first))

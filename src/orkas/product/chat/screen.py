@@ -33,7 +33,7 @@ from orkas.infra.events import (
 from orkas.infra.terminal import inert
 from orkas.product.chat.words import Marks, call_summary, cells, clip, done_line, duration, failure, fold, one_line
 
-__all__ = ["PlainScreen", "Result", "Screen", "Tone", "choose_screen"]
+__all__ = ["PlainScreen", "Result", "Screen", "Tone", "choose_screen", "plain_for_want_of_packages"]
 
 Tone: TypeAlias = Literal["plain", "bold", "dim", "good", "warning", "error"]
 
@@ -332,6 +332,11 @@ def choose_screen(out: TextIO | None = None, environ: Mapping[str, str] | None =
     from orkas.product.chat.rich_screen import RichScreen
 
     return RichScreen(out)
+
+
+def plain_for_want_of_packages(screen: Screen) -> bool:
+    """Whether this terminal could show more than what is installed can draw."""
+    return screen.out.isatty() and not (_installed("rich") and _installed("prompt_toolkit"))
 
 
 def _installed(package: str) -> bool:

@@ -11,11 +11,11 @@ from typing import Any
 
 from orkas._version import __version__
 from orkas.app import Agent, builtins
+from orkas.harness.sessions.names import fresh_name
 from orkas.harness.sessions.session import Session
 from orkas.harness.tool import Tool
 from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.home import home
-from orkas.product.chat import sessions
 from orkas.product.chat.commands import sentence
 from orkas.product.chat.screen import Screen
 from orkas.providers import discovery
@@ -62,7 +62,7 @@ def _open_session(options: argparse.Namespace) -> Session:
         return Session.open(last, create=False)
     if options.ephemeral:
         return Session()
-    return Session.open(sessions.fresh_id())
+    return Session.open(fresh_name())
 
 
 def _tools(given: str | Iterable[Any] | None) -> list[Any] | None:

@@ -103,13 +103,14 @@ def session_for(options: argparse.Namespace) -> Session:
         return Session.open(options.session)
     if options.continue_:
         return Session.open(_last())
-    from orkas.infra.messages import new_id
+    from orkas.harness.sessions.names import fresh_name
 
     try:
-        return Session.open(new_id())
+        return Session.open(fresh_name())
     except (StorageError, OSError) as error:
         said = error.message if isinstance(error, StorageError) else f"{home()}: {error.strerror or error}"
-        raise StorageError(said, hint="--ephemeral keeps the conversation in memory alone") from None
+        hint = "set ORKAS_HOME to another folder, or keep the conversation in memory alone with --ephemeral"
+        raise StorageError(said, hint=hint) from None
 
 
 def _last() -> str:

@@ -24,11 +24,20 @@ def parser() -> parsing.Parser:
         description="Chat with an agent that works in the current folder, or run one of the commands.\n\n"
         f"commands (each has --help):\n{commands}",
         example='orkas run "What is in this folder?"',
+        stray=_stray,
     )
     own.add_argument("--version", action="version", version=f"orkas {__version__}", help="print the version")
     parsing.model_options(own)
     parsing.turn_options(own)
     return parsing.common(own, _do, json=False)
+
+
+def _stray(words: list[str]) -> str:
+    from orkas.product.cli import COMMANDS
+
+    if words[0] in COMMANDS:
+        return f"the command comes first, its options follow: orkas {words[0]} …"
+    return "" if words[0].startswith("-") else 'a prompt goes to `orkas run "…"`'
 
 
 def _do(options: argparse.Namespace) -> int:

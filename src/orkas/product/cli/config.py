@@ -30,6 +30,8 @@ def parser() -> parsing.Parser:
     )
     change.add_argument("key", metavar="KEY")
     change.add_argument("value", metavar="VALUE")
+    unset = add("unset", _unset, "take one setting out of the file again", example="orkas config unset model")
+    unset.add_argument("key", metavar="KEY")
     add("path", _path, "print where the file is", example="orkas config path")
     return own
 
@@ -56,6 +58,9 @@ def _get(options: argparse.Namespace) -> int:
     found = config.load().values.get(options.key, config.Setting(options.key, default, "default"))
     if options.json:
         out.data({"key": found.key, "value": _shown(found.value), "origin": found.origin})
+    elif found.value == "":
+        instead = config.key_of(found.key).about.partition("empty: ")[2]
+        out.note(f"{found.key} is not set" + (f"; what counts is {instead}" if instead else ""))
     else:
         out.line(str(_shown(found.value)))
     return 0
@@ -75,6 +80,18 @@ def _set(options: argparse.Namespace) -> int:
         return 0  # something else in the file is wrong; what was asked for is done
     if now.origin.startswith("environment"):
         out.warning(f"{now.origin} is set and goes before the file")
+    return 0
+
+
+def _unset(options: argparse.Namespace) -> int:
+    there = config.unset_value(options.key)
+    now = config.load(tolerant=True).values.get(options.key)
+    if options.json:
+        out.data({"key": options.key, "unset": there, "value": _shown(now.value) if now else None})
+    elif not there:
+        out.note(f"{options.key} is not set in {config.file_path()}")
+    elif now is not None and now.origin.startswith("environment"):
+        out.warning(f"{now.origin} is set all the same")
     return 0
 
 

@@ -100,12 +100,12 @@ def _home() -> Iterator[Finding]:
     root = home()
     nearest = next(p for p in (root, *root.parents) if p.exists())
     if not nearest.is_dir():
-        yield Finding(
-            "home", "problem", f"{nearest} is no folder, so nothing can be stored: set ORKAS_HOME to a folder."
-        )
+        where = f"{root} cannot be made, because {nearest}" if nearest != root else str(root)
+        yield Finding("home", "problem", f"{where} is no folder, so nothing can be stored: set ORKAS_HOME to a folder.")
         return
     if problem := _unwritable(nearest):
-        text = f"{nearest} cannot be written ({problem}), so nothing can be stored"
+        where = f"{root} cannot be made: {nearest}" if nearest != root else str(root)
+        text = f"{where} cannot be written ({problem}), so nothing can be stored"
         yield Finding("home", "problem", f"{text}: correct its permissions or set ORKAS_HOME.")
         return
     free = shutil.disk_usage(nearest).free
@@ -136,7 +136,7 @@ def _unwritable(folder: Path) -> str:
 def _settings() -> Iterator[Finding]:
     settings = config.load(tolerant=True)
     for text in settings.broken:
-        yield Finding("config", "problem", f"{text}. Correct {config.file_path()}, or use `orkas config set`.")
+        yield Finding("config", "problem", f"{text}.")
     for text in settings.warnings:
         yield Finding("config", "warning", text)
     from orkas.providers.own import own
@@ -167,8 +167,16 @@ def _model() -> Iterator[Finding]:
     environ = {**os.environ, "ORKAS_MODEL": named.value} if named.value else dict(os.environ)
     steps = list(discover(environ))
     chosen = next(step for step in steps if step.found)
+    missed = []
     for step in steps:
-        yield Finding("model", "ok" if step.found else "note", f"{step.name}: {step.text}")
+        if step.found and step.name not in ("named", "demo"):
+            yield Finding("model", "ok", step.text)
+        elif not step.found and (step.name in ("named", "key", "installed") or "is not running" in step.text):
+            missed.append(_SHORTLY.get(step.name, step.name))
+        elif not step.found:
+            yield Finding("model", "note", step.text)  # a server that is there, and why it is not taken
+    if missed:
+        yield Finding("model", "note", f"Looked for and not found: {', '.join(missed)}.")
     if named.value:
         yield from _named_model(named)
     elif chosen.name == "demo":
@@ -178,6 +186,13 @@ def _model() -> Iterator[Finding]:
         )  # fmt: skip
     else:
         yield Finding("model", "ok", f"{chosen.model} is used unless --model says otherwise.")
+
+
+_SHORTLY = {"named": "a model named by --model, ORKAS_MODEL or `orkas config set model`",
+            "key": "a key in the environment (`orkas auth status` names the variables)",
+            "ollama": "Ollama", "lmstudio": "LM Studio", "llamacpp": "llama.cpp", "vllm": "vLLM",
+            "installed": "an installed local model (`orkas models install local`)"}  # fmt: skip
+"""The places where a model is looked for, in the line of what was not found."""
 
 
 def _named_model(named: config.Setting) -> Iterator[Finding]:
@@ -197,12 +212,10 @@ def _named_model(named: config.Setting) -> Iterator[Finding]:
 def _keys() -> Iterator[Finding]:
     from orkas.product.cli.vendors import rows
 
-    found = [row for row in rows() if row.key or row.login]
-    for row in found:
-        where = f"{row.key} is set (***)" if row.key else f"a login is stored ({row.login})"
-        yield Finding("key", "ok", f"{row.name}: {where}.")
-    if not found:
-        yield Finding("key", "note", "No key of any vendor is set or stored; `orkas auth login VENDOR` stores one.")
+    for row in rows():
+        if row.key or row.login:
+            where = f"{row.key} is set (***)" if row.key else f"a login is stored ({row.login})"
+            yield Finding("key", "ok", f"{row.name}: {where}.")
     yield from _stored_logins()
 
 
@@ -222,7 +235,10 @@ def _stored_logins() -> Iterator[Finding]:
 
 def _local_model() -> Iterator[Finding]:
     from orkas.product import local_model
+    from orkas.providers.local import installed
 
+    if not installed():
+        return  # said where models are looked for
     for text in local_model.status():
         yield Finding("local", "note", text)
 
@@ -244,14 +260,11 @@ def _terminal() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    for modules, what, way in (
-        (("rich", "prompt_toolkit"), "The chat", "python -m pip install rich prompt-toolkit"),
-        (("xllamacpp",), "The local model", "orkas models install local"),
-    ):
-        if all(find_spec(module) for module in modules):
-            yield Finding("extra", "ok", f"{what} has its packages.")
-        else:
-            yield Finding("extra", "note", f"{what} needs more packages: {way}")
+    if all(find_spec(module) for module in ("rich", "prompt_toolkit")):
+        yield Finding("extra", "ok", "The chat has its packages.")
+    else:
+        yield Finding("extra", "note", "The chat is plain; with more packages it shows more: "
+                      "python -m pip install rich prompt-toolkit")  # fmt: skip
 
 
 def _sessions() -> Iterator[Finding]:

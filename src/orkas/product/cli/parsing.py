@@ -14,12 +14,25 @@ __all__ = ["Parser", "choose", "common", "model_options", "plain", "turn_options
 class Parser(argparse.ArgumentParser):
     """``ArgumentParser`` whose errors are ``UsageError`` and whose options cannot be abbreviated."""
 
-    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, example: str = "", stray: Callable[[list[str]], str] = lambda _: "", **kwargs: Any
+    ) -> None:
+        """``stray``: what to do about words that do not belong here; empty: see the help."""
+        self._stray = stray
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         if example:
             kwargs.setdefault("epilog", f"example:\n  {example}")
         super().__init__(*args, **kwargs)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of old, but the way out names the subcommand that was meant."""
+        found, rest = self.parse_known_args(args, namespace)
+        if rest:
+            prog = f"{self.prog} {found.command}" if getattr(found, "command", None) else self.prog
+            hint = self._stray(rest) or f"see `{prog} --help`"
+            raise UsageError(f"unrecognized arguments: {' '.join(rest)}", hint=hint)
+        return found
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"see `{self.prog} --help`")

@@ -13,7 +13,8 @@ def parser() -> parsing.Parser:
     own = parsing.Parser(prog="orkas policy", description="What the policy says; runs nothing.")
     add = parsing.choose(own)
     check = add(
-        "check", _check, "say whether a shell command may run, and why not; runs nothing",
+        "check", _check, "say whether a shell command may run (allow, ask or deny), and why not; runs nothing. "
+        "The answer stands in the output; the exit status is 0 for each",
         example="orkas policy check 'rm -rf build' --json",
     )  # fmt: skip
     check.add_argument(

@@ -46,6 +46,7 @@ def parser() -> parsing.Parser:
         description="Run one turn: the answer on stdout, what the tools do on stderr.\n"
         "With a prompt and piped input, the input is given to the model as context.",
         example='git diff | orkas run "Write a commit message for this"',
+        stray=_stray,
     )
     own.add_argument("prompt", metavar="PROMPT|-", nargs="?", help="what to do; - or nothing: read it from stdin")
     parsing.model_options(own)
@@ -53,6 +54,10 @@ def parser() -> parsing.Parser:
     own.add_argument("--ephemeral", action="store_true", help="keep the conversation in memory alone")
     own.add_argument("--max-cost", metavar="USD", type=parsing.amount, help="limit for the cost of the turn")
     return parsing.common(own, do)
+
+
+def _stray(words: list[str]) -> str:
+    return "" if any(word.startswith("-") for word in words) else 'put the prompt in quotes: orkas run "what to do"'
 
 
 def do(options: argparse.Namespace) -> int:
@@ -64,17 +69,31 @@ def do(options: argparse.Namespace) -> int:
     images = [load_image(path) for path in options.image]
     prompt = prompt_of(options.prompt, alone=bool(images))
     unsaved: list[Done] = []
+    ended: list[Done] = []
     with _closing(_told(session_for, options), unsaved) as session:
         agent.session = session
         told = len(session.warnings)
         for text in session.warnings:
             out.warning(text)
-        status = drive(_turn(agent, prompt, images, JsonLines() if options.json else Plain(), unsaved))
+        status = drive(_turn(agent, prompt, images, JsonLines() if options.json else Plain(), unsaved, ended))
         for text in session.warnings[told:]:
             out.warning(text)
-        if not unsaved:
+        vain = _in_vain(options, session, ended)
+        if not unsaved and not vain:
             _tell_session(agent)
+    if vain:
+        from orkas.harness.sessions import shelf
+
+        with suppress(StorageError):  # then it stays; how the turn ended was told
+            shelf.delete(session.id)
     return status
+
+
+def _in_vain(options: argparse.Namespace, session: Session, ended: list[Done]) -> bool:
+    """The conversation is new and holds one question, which was never sent because there is no key: it is not kept."""
+    if options.session is not None or options.continue_ or session.path is None or len(session.messages) != 1:
+        return False
+    return any(done.error is not None and done.error.class_ == "auth" and done.error.status is None for done in ended)
 
 
 @contextmanager
@@ -114,10 +133,12 @@ class Show(Protocol):
         ...
 
 
-async def _turn(agent: Agent, prompt: str, images: list[Image], show: Show, unsaved: list[Done]) -> int:
+async def _turn(
+    agent: Agent, prompt: str, images: list[Image], show: Show, unsaved: list[Done], ended: list[Done]
+) -> int:
     """The turn, shown. A reader that left stops it: the session ends whole, as after Ctrl-C.
 
-    ``unsaved`` takes the end of a turn that could not be saved.
+    ``ended`` takes the end of the turn, ``unsaved`` also that of one that could not be saved.
     """
     done: Done | None = None
     unwritten: OSError | None = None
@@ -141,6 +162,7 @@ async def _turn(agent: Agent, prompt: str, images: list[Image], show: Show, unsa
             f"the output could not be written: {unwritten.strerror}", hint="free space or send it elsewhere"
         )
     assert done is not None, "a turn ends with done"
+    ended.append(done)
     if done.error is not None and done.error.class_ == "storage":
         unsaved.append(done)
     return _status(done)

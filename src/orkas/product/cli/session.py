@@ -203,7 +203,10 @@ def _export(options: argparse.Namespace) -> int:
 def _import(options: argparse.Namespace) -> int:
     from orkas.harness.sessions import shelf
 
-    return _say_id(shelf.import_file(_file(options.file)), options)
+    path = _file(options.file)
+    for text in shelf.check(path)["warnings"]:
+        out.warning(f"the file that was given: {text}")
+    return _say_id(shelf.import_file(path), options)
 
 
 def _fork(options: argparse.Namespace) -> int:
@@ -224,7 +227,8 @@ def _rewind(options: argparse.Namespace) -> int:
     if options.json:
         out.data({"id": options.id, "to": options.to})
     else:
-        out.line(f"{options.id} ends with message {options.to} now; what came after it is kept beside it")
+        now = f"ends with message {options.to}" if options.to else "is empty"
+        out.line(f"{options.id} {now} now; what was taken out is kept, and `orkas session search` finds it")
     return 0
 
 
