@@ -10,12 +10,14 @@ import time
 import weakref
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from orkas.harness.context.budget import COMPACT_AT, Meter
 from orkas.harness.context.calibration import Calibration
 from orkas.harness.context.compaction import Compactor
+from orkas.harness.fallback import Candidate, Succession, succeeding
 from orkas.harness.policy import Policy
 from orkas.harness.prompt import system_prompt
 from orkas.harness.retry import MAX_RETRIES
@@ -70,9 +72,12 @@ class Agent:
     ``tools``: tools or plain functions; omitted: the built-in ones; ``[]``: none.
     ``session``: omitted: the conversation lives in memory.
     ``cwd``: the folder the tools work in and may not leave; omitted: the current one.
+    ``fallback``: who is asked when the model does not answer, one after another. ``base_url`` and ``api_key`` are those
+    of the model's own vendor and go to no other; ``context_window`` and ``max_output`` bound a fallback only where
+    nothing is known of it, and never raise its own limits.
 
     Raises:
-        UsageError: the model string names no known vendor, a tool cannot be offered, or ``cwd`` is no folder.
+        UsageError: a model string names no known vendor, a tool cannot be offered, or ``cwd`` is no folder.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class Agent:
         api_key: str | None = None,
         approve: Approve = "all",
         thinking: ThinkingLevel | None = None,
+        fallback: str | LLMProvider | Sequence[str | LLMProvider] | None = None,
         max_rounds: int = MAX_ROUNDS,
         max_retries: int = MAX_RETRIES,
         context_window: int | None = None,
@@ -108,22 +114,25 @@ class Agent:
         self._max_rounds = max_rounds
         self._max_retries = max_retries
         learnt = Calibration(keep=self.session.files is not None)  # a session in memory leaves no trace
+        self._window = context_window
         self._meter = Meter(window=context_window, compact_at=compact_at, learnt=learnt)
         self._compactor = Compactor()
         self._recorder = Recorder()
         self._max_output = max_output
         self._base_url, self._api_key = base_url, api_key
-        self._provider: LLMProvider | None = None
-        self._model = ""
+        self._first: Candidate | None = None
+        self._fallbacks: list[Candidate] = []
         self._running: _Running | None = None
         self._lock = threading.Lock()
         if model is not None:
             self.use(model)
+        vendor = self._first.provider.id if self._first else "none"
+        self._fallbacks = [self._candidate(m, vendor=vendor) for m in _listed(fallback)]
 
     @property
     def model(self) -> str:
         """``vendor/model`` in use; empty until one was chosen."""
-        return f"{self._provider.id}/{self._model}" if self._provider else ""
+        return self._first.full_model if self._first else ""
 
     @property
     def tools(self) -> list[Tool]:
@@ -135,12 +144,17 @@ class Agent:
         Raises:
             UsageError: unknown vendor, or an endpoint is missing.
         """
-        if isinstance(model, str):
-            from orkas.providers.registry import resolve
+        self._first = self._candidate(model, vendor="")
 
-            self._provider, self._model = resolve(model, base_url=self._base_url, api_key=self._api_key)
-        else:
-            self._provider, self._model = model, getattr(model, "model", "model")
+    def _candidate(self, model: str | LLMProvider, *, vendor: str) -> Candidate:
+        """A model that may be asked. The address and key that were given are used for ``vendor`` alone; empty: any."""
+        if not isinstance(model, str):
+            return Candidate(model, getattr(model, "model", "model"))
+        from orkas.providers.registry import resolve, split_model
+
+        if vendor in ("", split_model(model)[0]):
+            return Candidate(*resolve(model, base_url=self._base_url, api_key=self._api_key))
+        return Candidate(*resolve(model))
 
     def stream(self, prompt: str, images: Images = ()) -> AsyncGenerator[Event, None]:
         """One turn, told as events; the last is ``done``. Paths of images are read and checked first.
@@ -199,7 +213,8 @@ class Agent:
         abort = await self._begin(myself[0])
         try:
             turn = Turn(await self._setup(abort))
-            async with aclosing(self._compactor.run(turn, keep=keep, forced=True)) as events:
+            asking = partial(self._compactor.run, turn, keep=keep, forced=True)
+            async with aclosing(succeeding(turn, asking)) as events:
                 async for event in events:
                     yield event
         except Aborted:
@@ -223,7 +238,7 @@ class Agent:
 
     async def warm(self) -> None:
         """Let a model that has to load first do so, and read the prompt, ahead of the first question."""
-        provider: object = self._provider
+        provider: object = self._first.provider if self._first else None
         if isinstance(provider, Warmable):
             with suppress(OrkasError):  # the first question meets the same trouble, and tells it
                 await provider.warm(Turn(self._wired(Abort())).params())
@@ -284,8 +299,8 @@ class Agent:
 
     async def aclose(self) -> None:
         """Give back network connections. The agent and its session can still be used."""
-        if self._provider is not None:
-            await self._provider.aclose()
+        for candidate in self._candidates:
+            await candidate.provider.aclose()
 
     async def __aenter__(self) -> Agent:
         return self
@@ -305,37 +320,60 @@ class Agent:
             return self._running.abort
 
     async def _setup(self, abort: Abort) -> Setup:
-        if self._provider is None:
+        if self._first is None:
             from orkas.providers.discovery import choose
 
             self.use((await in_thread(choose)).model or "")
         return self._wired(abort)
 
+    @property
+    def _candidates(self) -> list[Candidate]:
+        return [self._first, *self._fallbacks] if self._first else self._fallbacks
+
     def _wired(self, abort: Abort) -> Setup:
-        assert self._provider is not None
-        self._meter.vendor = self._provider.id
         if self._recorder.session is not self.session:
             self._recorder = Recorder(self.session)
-        small = self._provider.info(self._model).small
-        offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
-        return Setup(
-            provider=self._provider,
-            model=self._model,
+        succession = Succession(self._candidates, lambda candidate: self._seat(setup, candidate))
+        setup = Setup(
+            provider=succession.current.provider,
+            model=succession.current.model,
             session=self.session,
             tools=self._tools,
-            offered=select_tools(offered) if small else offered,
+            offered=(),
             policy=self._policy,
             context=ToolContext(self.cwd, abort, files=self.session.files),
             meter=self._meter,
             compactor=self._compactor,
             inbox=self.session.inbox,
             recorder=self._recorder,
-            system=system_prompt(self.cwd, self._tools, extra=self._system, small=small),
+            succession=succession,
             thinking=self._thinking,
-            max_output=self._max_output,
             max_rounds=self._max_rounds,
             max_retries=self._max_retries,
         )
+        self._seat(setup, succession.current)
+        return setup
+
+    def _seat(self, setup: Setup, candidate: Candidate) -> None:
+        """All of a turn that depends on who is asked. The first model's limits are what was given; those of a fallback
+        are its own, within what was given."""
+        info = candidate.provider.info(candidate.model)
+        setup.provider, setup.model = candidate.provider, candidate.model
+        self._meter.vendor = candidate.provider.id
+        self._meter.window, setup.max_output = self._window, self._max_output
+        if candidate is not self._first:
+            self._meter.window = None if info.context_window else self._window
+            if self._max_output and info.max_output:
+                setup.max_output = min(self._max_output, info.max_output)
+        offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
+        setup.offered = select_tools(offered) if info.small else offered
+        setup.system = system_prompt(self.cwd, self._tools, extra=self._system, small=info.small)
+
+
+def _listed(fallback: str | LLMProvider | Sequence[str | LLMProvider] | None) -> Sequence[str | LLMProvider]:
+    if fallback is None:
+        return []
+    return fallback if isinstance(fallback, Sequence) and not isinstance(fallback, str) else [fallback]
 
 
 def _loaded(images: Images | Image | str | os.PathLike[str]) -> list[Image]:

@@ -50,18 +50,19 @@ class Exchange:
                         yield event
             except ProviderError as error:
                 discard = len(self.partial)
+                turn.retries.spoken |= discard > 0 or self._first is not None
                 try:
-                    wait_s = turn.retries.wait(error)
+                    wait_s = turn.retries.wait(error, spare=turn.spare)
                 except ProviderError as final:
                     if self._first is not None:  # the rest cannot be had: there is what there is
                         self.reply = self._lengthened(self._first)
                         return
                     if discard and final.class_ == "context_overflow":  # asked again once there is room
                         self.partial = ""
-                        yield Retry(turn.next_seq(), turn.retries.failures + 1, error.message, 0.0, discard)
+                        yield Retry(turn.next_seq(), turn.retries.next_ordinal(), error.message, 0.0, discard)
                     raise
                 self.partial = ""
-                yield Retry(turn.next_seq(), turn.retries.failures, error.message, wait_s, discard)
+                yield Retry(turn.next_seq(), turn.retries.next_ordinal(), error.message, wait_s, discard)
                 with abort.guard():
                     await asyncio.sleep(wait_s)
                 abort.check()
@@ -82,7 +83,7 @@ class Exchange:
         turn, first = self._turn, self._first
         turn.heard(message)
         _refuse_failed(message)
-        turn.retries.succeeded()
+        turn.answered()
         if first is not None:
             self.reply = joined(first, message)
         elif self._told and is_cut(message):

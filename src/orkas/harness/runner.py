@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from orkas.harness import pairing
 from orkas.harness.exchange import Exchange
 from orkas.harness.execute import execute
+from orkas.harness.fallback import opening, succeeding
 from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import STILL_CUT, cut_call, is_cut
 from orkas.harness.sessions.session import Session
@@ -32,6 +33,7 @@ from orkas.infra.events import (
     ErrorClass,
     ErrorInfo,
     Event,
+    Fallback,
     Notice,
     Outcome,
     TextDelta,
@@ -71,7 +73,7 @@ class Runner:
         self.turn = turn
         self._session = turn.setup.session
         self._abort = turn.setup.context.abort
-        self._governor = Governor(turn.setup.tools, small=turn.setup.provider.info(turn.setup.model).small)
+        self._governor = Governor(turn.setup.tools, small=turn.small)
         self._nudge = ""
         self._cut = False  # the output limit ended the last reply in its calls
         self._cuts = 0  # how often in this turn
@@ -115,6 +117,8 @@ class Runner:
             async for event in events:  # what was sent to a turn that ended too soon goes first
                 yield event
         await self._session.commit(message)
+        for told in opening(self.turn):
+            yield told
         going_on = True
         while going_on:
             async with aclosing(self._round()) as events:
@@ -132,8 +136,10 @@ class Runner:
     async def _round(self) -> AsyncGenerator[Event, None]:
         """One reply of the model and the calls in it."""
         self.turn.rounds += 1
-        async with aclosing(self._ask()) as events:
+        async with aclosing(succeeding(self.turn, self._ask)) as events:
             async for event in events:
+                if type(event) is Fallback:
+                    self._governor.small = self.turn.small
                 yield event
         reply = self._session.messages[-1]
         calls = calls_of(reply)

@@ -9,6 +9,7 @@ import msgspec
 from orkas.harness import pairing
 from orkas.harness.context.budget import Meter
 from orkas.harness.context.compaction import Compactor
+from orkas.harness.fallback import Succession
 from orkas.harness.policy import Policy
 from orkas.harness.retry import MAX_RETRIES, Retries
 from orkas.harness.sessions.inbox import Inbox
@@ -45,6 +46,8 @@ class Setup(msgspec.Struct, eq=False):
     inbox: Inbox
     """What the user sends while the turn runs."""
     recorder: Recorder
+    succession: Succession = msgspec.field(default_factory=lambda: Succession([]))
+    """Who is asked next where the provider does not answer."""
     system: str = ""
     thinking: ThinkingLevel | None = None
     max_output: int | None = None
@@ -109,6 +112,21 @@ class Turn(msgspec.Struct, eq=False):
         return AssistantMessage(
             [Text(text=text)], setup.full_model, setup.provider.api, reason, id=new_id(), ts=now()
         )  # fmt: skip
+
+    @property
+    def small(self) -> bool:
+        """Whether the model that is asked now is a small one."""
+        return self.setup.provider.info(self.setup.model).small
+
+    @property
+    def spare(self) -> bool:
+        """Whether somebody else could still give the reply that is asked for."""
+        return not self.retries.spoken and self.setup.succession.spare
+
+    def answered(self) -> None:
+        """A reply came whole and is one: budgets begin anew."""
+        self.retries.succeeded()
+        self.setup.succession.answered()
 
     def heard(self, reply: AssistantMessage) -> None:
         """A reply came whole: its usage is counted, once, whoever asked for it."""

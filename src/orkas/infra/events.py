@@ -13,7 +13,7 @@ import msgspec
 from orkas.infra.messages import Usage
 
 __all__ = [
-    "Compaction", "Done", "ErrorClass", "ErrorInfo", "Event", "Notice", "Outcome", "Retry", "TextDelta",
+    "Compaction", "Done", "ErrorClass", "ErrorInfo", "Event", "Fallback", "Notice", "Outcome", "Retry", "TextDelta",
     "ThinkingDelta", "ToolCount", "ToolEnd", "ToolProgress", "ToolStart", "UserInput", "decode", "encode",
 ]  # fmt: skip
 
@@ -100,6 +100,15 @@ class Retry(_Event, gc=False):
     """Characters of already told text that are taken back."""
 
 
+class Fallback(_Event, gc=False):
+    """Another model is asked from here on, until the end of the turn or until it fails, too."""
+
+    model: str
+    """``vendor/model`` that takes over."""
+    reason: str
+    """Why the one before it is not asked any more."""
+
+
 class Notice(_Event, gc=False):
     """Something the user must know that does not end the turn: a failed save, a clipped result."""
 
@@ -135,7 +144,8 @@ class Done(_Event, gc=False):
 
 
 Event: TypeAlias = (
-    TextDelta | ThinkingDelta | ToolStart | ToolProgress | ToolEnd | Compaction | UserInput | Retry | Notice | Done
+    TextDelta | ThinkingDelta | ToolStart | ToolProgress | ToolEnd | Compaction | UserInput | Retry | Fallback | Notice
+    | Done
 )
 for _kind in get_args(Event):
     _kind.type = _snake(_kind.__name__)

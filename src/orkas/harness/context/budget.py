@@ -102,7 +102,8 @@ class Meter:
         self.compact_at = compact_at
         self.vendor = ""
         """The vendor in use. Until it is told, the one that replied last."""
-        self._window = window
+        self.window = window
+        """What was given explicitly for the model in use."""
         self._learnt = learnt or Calibration(keep=False)
         self._guessed: dict[str, int] = {}
         self._now = Learnt()
@@ -239,8 +240,8 @@ class Meter:
     def _window_of(self, info: ModelInfo) -> tuple[int, bool]:
         """The window, and whether anybody told it."""
         learnt = self._now.window
-        told = self._window or info.context_window
-        window = min(self._window, learnt) if self._window and learnt else self._window or learnt or told
+        told = self.window or info.context_window
+        window = min(self.window, learnt) if self.window and learnt else self.window or learnt or told
         window = window or DEFAULT_WINDOW
         return min(window, self._guessed.get(self._model, window)), told is not None
 

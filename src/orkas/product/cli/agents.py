@@ -54,6 +54,7 @@ def agent_for(options: argparse.Namespace) -> Agent:
         base_url=options.base_url,
         approve=settings["approve"],
         thinking=settings["thinking"] or None,
+        fallback=getattr(options, "fallback", []),
         max_rounds=settings["max_rounds"],
         max_retries=MAX_RETRIES if max_retries is None else max_retries,
     )

@@ -50,6 +50,10 @@ def parser() -> parsing.Parser:
     own.add_argument("prompt", metavar="PROMPT|-", nargs="?", help="what to do; - or nothing: read it from stdin")
     parsing.model_options(own)
     parsing.turn_options(own)
+    own.add_argument(
+        "--fallback", metavar="M", action="append", default=[],
+        help="another model to ask when the first does not answer (repeatable, in order)",
+    )  # fmt: skip
     own.add_argument("--ephemeral", action="store_true", help="keep the conversation in memory alone")
     own.add_argument("--max-cost", metavar="USD", help="limit for the cost of the turn")
     return parsing.common(own, do)
@@ -218,8 +222,9 @@ def _tell_about(event: Event) -> None:
         case ToolEnd(is_error=True):
             out.note(f"  {event.name} failed: {label(event.result, 160)}")
         case Retry():
-            void = " what was written of this answer is void;" if event.discard else ""
-            out.note(f"· {event.reason};{void} trying again in {event.wait_s:.0f} s")
+            void = "; what was written of this answer is void" if event.discard else ""
+            soon = f"; trying again in {event.wait_s:.0f} s" if event.wait_s else ""
+            out.note(f"· {event.reason}{void}{soon}")
         case Compaction():
             how = "summarised" if event.method == "summary" else "folded without a summary"
             out.note(f"· older messages were {how} ({event.tokens_before} → {event.tokens_after} tokens)")
