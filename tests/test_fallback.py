@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from contextlib import aclosing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def turn(first: ScriptedProvider, *others: ScriptedProvider, **options: Any) -> 
     assert isinstance(done, Done) and [e.seq for e in events] == list(range(len(events)))
     assert pairing.is_paired(agent.session.messages)
     ordinals = [e.attempt for e in events if isinstance(e, Retry)]
-    assert all(a < b for a, b in zip(ordinals, ordinals[1:], strict=False) if b != 1)
+    assert all(a < b for a, b in pairwise(ordinals) if b != 1)
     return events, done, agent
 
 
@@ -297,9 +298,8 @@ def test_a_model_that_cannot_see_gets_no_pictures(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("bad", ["nobody/model", "", "anthropic/", "some-name", ["openai/gpt-4o", "nobody/x"], "custom/x"])
 def test_a_bad_model_string_is_refused_before_anything_is_sent(bad: Any) -> None:
-    with FakeVendor(["Never asked."]) as vendor:
-        with pytest.raises(UsageError):
-            Agent("anthropic/claude-x", base_url=vendor.base_url, api_key="k", fallback=bad)
+    with FakeVendor(["Never asked."]) as vendor, pytest.raises(UsageError):
+        Agent("anthropic/claude-x", base_url=vendor.base_url, api_key="k", fallback=bad)
     assert not vendor.requests
 
 

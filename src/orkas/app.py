@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
+from msgspec.structs import replace
+
 from orkas.harness.context.budget import COMPACT_AT, Meter
 from orkas.harness.context.calibration import Calibration
 from orkas.harness.context.compaction import Compactor
@@ -36,6 +38,8 @@ from orkas.providers.small import select_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from orkas.harness.output import Output
 
 __all__ = ["Agent", "builtins"]
 
@@ -76,8 +80,13 @@ class Agent:
     of the model's own vendor and go to no other; ``context_window`` and ``max_output`` bound a fallback only where
     nothing is known of it, and never raise its own limits.
 
+    ``output``: the form of the final answer: a msgspec struct, dataclass, TypedDict, pydantic model, or a JSON Schema
+    as a dict. ``run`` then gives it as a value of that type in ``done.output``; an answer that has not that form, also
+    after it was asked for once more, fails the turn.
+
     Raises:
-        UsageError: a model string names no known vendor, a tool cannot be offered, or ``cwd`` is no folder.
+        UsageError: a model string names no known vendor, a tool cannot be offered, ``cwd`` is no folder, or ``output``
+            describes no object.
     """
 
     def __init__(
@@ -93,6 +102,7 @@ class Agent:
         approve: Approve = "all",
         thinking: ThinkingLevel | None = None,
         fallback: str | LLMProvider | Sequence[str | LLMProvider] | None = None,
+        output: Any = None,
         max_rounds: int = MAX_ROUNDS,
         max_retries: int = MAX_RETRIES,
         context_window: int | None = None,
@@ -109,6 +119,7 @@ class Agent:
         self.cwd = _folder(cwd)
         self._tools = _by_name(tools)
         self._system = system
+        self._output = _output(output)
         self._policy = Policy(approve)
         self._thinking: ThinkingLevel | None = thinking
         self._max_rounds = max_rounds
@@ -185,6 +196,8 @@ class Agent:
         async with aclosing(self.stream(prompt, images)) as events:
             async for event in events:
                 if isinstance(event, Done):
+                    if event.output is not None and self._output is not None:
+                        return replace(event, output=self._output.typed(event.output))
                     return event
         raise AssertionError("a turn ends with done")
 
@@ -347,6 +360,7 @@ class Agent:
             inbox=self.session.inbox,
             recorder=self._recorder,
             succession=succession,
+            output=self._output,
             thinking=self._thinking,
             max_rounds=self._max_rounds,
             max_retries=self._max_retries,
@@ -367,7 +381,16 @@ class Agent:
                 setup.max_output = min(self._max_output, info.max_output)
         offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
         setup.offered = select_tools(offered) if info.small else offered
-        setup.system = system_prompt(self.cwd, self._tools, extra=self._system, small=info.small)
+        extra = "\n\n".join(filter(None, (self._system, self._output.prompt if self._output else "")))
+        setup.system = system_prompt(self.cwd, self._tools, extra=extra, small=info.small)
+
+
+def _output(shape: Any) -> Output | None:
+    if shape is None:
+        return None
+    from orkas.harness.output import Output
+
+    return Output(shape)
 
 
 def _listed(fallback: str | LLMProvider | Sequence[str | LLMProvider] | None) -> Sequence[str | LLMProvider]:

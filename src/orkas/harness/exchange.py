@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from orkas.harness.limit import Seam, continuation, is_cut, is_silent_overflow, joined
 from orkas.harness.turn import Turn
-from orkas.infra.errors import ProviderError
+from orkas.infra.errors import OrkasError, ProviderError
 from orkas.infra.events import Event, Retry, TextDelta, ThinkingDelta
 from orkas.infra.messages import AssistantMessage, StopReason, Text, text_of
 from orkas.providers.base import CompletionParams, Part, TextPart
@@ -26,6 +26,9 @@ class Exchange:
     ``told``: whether the reply's text is told as it comes. ``reply``: the whole reply once ``events`` has ended.
     ``partial``: text that was told of a reply that did not come whole; empty after one that did.
     """
+
+    fault: OrkasError | None = None
+    """Why the reply, though it came whole, is not what was asked for. See ``Formed``."""
 
     def __init__(self, turn: Turn, params: CompletionParams, *, told: bool = True) -> None:
         self.reply: AssistantMessage | None = None

@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -57,6 +58,10 @@ from orkas.infra.messages import (
     text_of,
     tool_result,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from orkas.harness.formed import Formed
+    from orkas.providers.base import CompletionParams
 
 __all__ = ["Runner"]
 
@@ -108,7 +113,7 @@ class Runner:
             yield Notice(turn.next_seq(), "warning", text)
         yield Done(
             turn.next_seq(), outcome, turn.text, turn.stop_reason, turn.setup.full_model, self._session.id, turn.rounds,
-            turn.usage, turn.tools, error,
+            turn.usage, turn.tools, error, turn.output if outcome == "completed" else None,
         )  # fmt: skip
 
     async def _loop(self, message: UserMessage) -> AsyncGenerator[Event, None]:
@@ -192,7 +197,7 @@ class Runner:
     async def _exchange(self) -> AsyncGenerator[Event, None]:
         turn = self.turn
         params = turn.params(self._nudge, answer_only=self._governor.answer_only)
-        exchange = Exchange(turn, params)
+        exchange = Exchange(turn, params) if turn.setup.output is None else _formed(turn, params)
         try:
             async with aclosing(exchange.events()) as events:
                 async for event in events:
@@ -209,6 +214,8 @@ class Runner:
         await self._session.commit(replace(reply, starts=calls[0].id) if calls else reply)
         if is_cut(reply):
             yield Notice(turn.next_seq(), "warning", STILL_CUT)
+        if exchange.fault is not None:
+            raise exchange.fault
 
     def _keep(self, rest: AssistantMessage | None) -> None:
         """What the user saw of a reply that did not come whole is kept, marked as such."""
@@ -322,6 +329,12 @@ class Runner:
         if closing:
             with suppress(StorageError):
                 self._session.append(*closing)
+
+
+def _formed(turn: Turn, params: CompletionParams) -> Formed:
+    from orkas.harness.formed import Formed
+
+    return Formed(turn, params)
 
 
 def _error_of(result: ToolResult) -> str:

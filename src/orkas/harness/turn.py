@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +20,9 @@ from orkas.harness.tool import Tool, ToolContext
 from orkas.infra.events import ToolCount
 from orkas.infra.messages import AssistantMessage, StopReason, Text, Usage, new_id, now, user_message
 from orkas.providers.base import CompletionParams, LLMProvider, ThinkingLevel, ToolDef
+
+if TYPE_CHECKING:
+    from orkas.harness.output import Output
 
 __all__ = ["MAX_ROUNDS", "Setup", "Turn"]
 
@@ -48,6 +52,8 @@ class Setup(msgspec.Struct, eq=False):
     recorder: Recorder
     succession: Succession = msgspec.field(default_factory=lambda: Succession([]))
     """Who is asked next where the provider does not answer."""
+    output: Output | None = None
+    """The form that the final answer must have."""
     system: str = ""
     thinking: ThinkingLevel | None = None
     max_output: int | None = None
@@ -67,6 +73,8 @@ class Turn(msgspec.Struct, eq=False):
     rounds: int = 0
     text: str = ""
     stop_reason: str = ""
+    output: Any = None
+    """The final answer as plain data, where it must have a form."""
     usage: Usage = msgspec.field(default_factory=Usage)
     tools: dict[str, ToolCount] = msgspec.field(default_factory=dict)
     retries: Retries = msgspec.field(default_factory=Retries)
@@ -82,11 +90,12 @@ class Turn(msgspec.Struct, eq=False):
         self.seq = seq + 1
         return seq
 
-    def params(self, control: str = "", *, answer_only: bool = False) -> CompletionParams:
+    def params(self, control: str = "", *, answer_only: bool = False, free: bool = False) -> CompletionParams:
         """The next request, for the history as it stands.
 
         ``control``: words of ours for this one request; they stand behind the history and are never stored.
         ``answer_only``: the model may not call tools; they stay in the request, so that the cached prefix holds.
+        ``free``: the reply is for us and need not have the form that the user asked for.
         """
         setup = self.setup
         messages: Sequence[object] = setup.session.messages
@@ -103,6 +112,7 @@ class Turn(msgspec.Struct, eq=False):
             max_output=setup.max_output,
             thinking=setup.thinking,
             session_id=setup.session.id,
+            output=setup.output.wire if setup.output is not None and not free else None,
             media=setup.session.media,
         )
 

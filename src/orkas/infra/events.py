@@ -141,6 +141,8 @@ class Done(_Event, gc=False):
     usage: Usage
     tools: dict[str, ToolCount]
     error: ErrorInfo | None = None
+    output: Any = None
+    """The answer as plain data, where one in a given form was asked for and came. Left out on the wire otherwise."""
 
 
 Event: TypeAlias = (
@@ -155,9 +157,12 @@ decode = msgspec.json.Decoder(Event).decode
 
 
 def encode(event: Event) -> bytes:
-    """One event as one line of JSON (without the newline). ``usage`` of ``done`` names every figure, null included."""
+    """One event as one line of JSON (without the newline). ``usage`` of ``done`` names every figure, null included;
+    ``output`` stands there where there is one."""
     if isinstance(event, Done):
         plain = msgspec.to_builtins(event)
         plain["usage"] = {name: getattr(event.usage, name) for name in Usage.__struct_fields__}
+        if event.output is None:
+            del plain["output"]
         return _encoder.encode(plain)
     return _encoder.encode(event)

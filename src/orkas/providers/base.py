@@ -21,6 +21,7 @@ __all__ = [
     "Dialect",
     "LLMProvider",
     "ModelInfo",
+    "OutputSchema",
     "Part",
     "Reader",
     "Request",
@@ -40,6 +41,14 @@ class ToolDef(msgspec.Struct, frozen=True):
     name: str
     description: str
     parameters: dict[str, Any]
+
+
+class OutputSchema(msgspec.Struct, frozen=True):
+    """The form that an answer must have. ``schema``: a JSON Schema whose top is an object's."""
+
+    name: str
+    """1 to 64 of [A-Za-z0-9_-]."""
+    schema: dict[str, Any]
 
 
 class ModelInfo(msgspec.Struct, frozen=True):
@@ -66,6 +75,9 @@ class CompletionParams(msgspec.Struct, eq=False):
     """None: the vendor's default."""
     session_id: str | None = None
     """For vendors with a prompt-cache key."""
+    output: OutputSchema | None = None
+    """The form of the answer where no tool is called. A provider that can hold the model to it does so; whether the
+    answer has that form is for the caller to check."""
     media: Any = None
     """``(file: str) -> bytes``: reads an image that lies in a file beside the session."""
     patience: float = 1.0

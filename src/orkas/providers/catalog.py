@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from orkas.providers.base import ModelInfo
 
-__all__ = ["Gemini", "anthropic_thinking", "gemini", "model_info"]
+__all__ = ["Gemini", "anthropic_output", "anthropic_thinking", "gemini", "model_info"]
 
 
 class _Row(NamedTuple):
@@ -121,9 +121,26 @@ def anthropic_thinking(model: str) -> Literal["", "budget", "adaptive"]:
         return ""
     if name.startswith("claude-3-7"):
         return "budget"
-    parts = name.split("-")[2:]
-    version = [int(p) for p in parts[:2] if p.isdecimal() and len(p) < 4]
-    return "budget" if version and [*version, 0][:2] < [4, 6] else "adaptive"
+    version = _claude_version(name)
+    return "budget" if version and version < (4, 6) else "adaptive"
+
+
+def anthropic_output(model: str) -> bool:
+    """Whether a Claude model can be held to a schema: 4.5 and later, and Opus 4.1.
+
+    Source: Anthropic's page on structured outputs.
+    """
+    name = _bare(model)
+    if not name.startswith("claude-") or name[7:8].isdecimal():
+        return False
+    version = _claude_version(name)
+    return not version or version >= (4, 5) or (version == (4, 1) and "opus" in name)
+
+
+def _claude_version(name: str) -> tuple[int, ...]:
+    """Of names like ``claude-sonnet-4-5-20250929``; empty where there is none."""
+    version = [int(p) for p in name.split("-")[2:4] if p.isdecimal() and len(p) < 4]
+    return tuple([*version, 0][:2]) if version else ()
 
 
 class Gemini(NamedTuple):
@@ -141,6 +158,8 @@ class Gemini(NamedTuple):
     """A tool's result may hold pictures; others want them in a part of the user's."""
     json_schema: bool = True
     """Takes tools as JSON Schema; others a subset of OpenAPI that refuses every other field."""
+    typed_with_tools: bool = False
+    """Can be held to a schema in its answer while there are tools."""
 
 
 _GEMINI = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
@@ -162,4 +181,4 @@ def gemini(model: str) -> Gemini:
         return Gemini("budget", least=128 if "pro" in name else 0)
     pro = "pro" in name
     least, medium = "low" if pro else "minimal", not pro or version > (3, 0)
-    return Gemini("level", least, medium, signatures=True, media_results=True)
+    return Gemini("level", least, medium, signatures=True, media_results=True, typed_with_tools=True)

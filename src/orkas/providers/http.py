@@ -10,6 +10,7 @@ from orkas.infra.messages import AssistantMessage, calls_of
 from orkas.infra.net import Answer, Http, Limits
 from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request, drained
 from orkas.providers.catalog import model_info
+from orkas.providers.output import Unconstrained
 from orkas.providers.transform import wire_name
 from orkas.providers.unthinking import Unthinking
 from orkas.providers.vendors import Vendor
@@ -47,6 +48,7 @@ class HttpProvider:
         self._key_name = key_name
         self._local = local or row.local
         self._unthinking = Unthinking()
+        self._unconstrained = Unconstrained()
         self._http = http or Http(limits=_SLOW if row.slow else None)
 
     def info(self, model: str) -> ModelInfo:
@@ -58,17 +60,21 @@ class HttpProvider:
     @asynccontextmanager
     async def stream(self, params: CompletionParams) -> AsyncGenerator[_Reply, None]:
         self._need_key()
-        async with self._post(self._unthinking.applied(params)) as answer:
-            if answer.status == 200:
-                yield self._reply(answer, params)
-                return
-            refusal = await self._refusal(answer)
-        if not self._unthinking.learn(refusal, params, model=f"{self.id}/{params.model}", api=self.api):
-            raise refusal
-        async with self._post(self._unthinking.applied(params)) as answer:  # a remedy of this floor, never tried twice
-            if answer.status != 200:
-                raise await self._refusal(answer)
-            yield self._reply(answer, params)
+        while True:
+            sent = self._unconstrained.applied(self._unthinking.applied(params))
+            async with self._post(sent) as answer:
+                if answer.status == 200:
+                    yield self._reply(answer, params)
+                    return
+                refusal = await self._refusal(answer)
+            if not self._remedied(refusal, params, sent):
+                raise refusal
+
+    def _remedied(self, refusal: ProviderError, params: CompletionParams, sent: CompletionParams) -> bool:
+        """Whether the next request leaves out what this one was refused for. Each remedy is tried once."""
+        if self._unthinking.learn(refusal, params, model=f"{self.id}/{params.model}", api=self.api):
+            return True
+        return self._unconstrained.learn(refusal, sent)
 
     def _post(self, params: CompletionParams) -> AbstractAsyncContextManager[Answer]:
         request = self.request(params)

@@ -76,7 +76,7 @@ class Summariser:
         if load.messages + self._meter.text(self._asked) > load.usable:
             return
         try:
-            async with aclosing(self._ask(self._turn.params(self._asked, answer_only=True))) as events:
+            async with aclosing(self._ask(self._turn.params(self._asked, answer_only=True, free=True))) as events:
                 async for event in events:
                     yield event
         except ProviderError as error:

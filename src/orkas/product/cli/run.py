@@ -54,6 +54,9 @@ def parser() -> parsing.Parser:
         "--fallback", metavar="M", action="append", default=[],
         help="another model to ask when the first does not answer (repeatable, in order)",
     )  # fmt: skip
+    own.add_argument(
+        "--schema", metavar="FILE", help="a JSON Schema: the answer is one JSON object that matches it"
+    )
     own.add_argument("--ephemeral", action="store_true", help="keep the conversation in memory alone")
     own.add_argument("--max-cost", metavar="USD", help="limit for the cost of the turn")
     return parsing.common(own, do)
@@ -78,7 +81,8 @@ def do(options: argparse.Namespace) -> int:
         told = len(session.warnings)
         for text in session.warnings:
             out.warning(text)
-        status = drive(_turn(agent, prompt, images, JsonLines() if options.json else Plain(), unsaved))
+        show = JsonLines() if options.json else Plain(data=options.schema is not None)
+        status = drive(_turn(agent, prompt, images, show, unsaved))
         for text in session.warnings[told:]:
             out.warning(text)
         if not unsaved:
@@ -185,9 +189,13 @@ class JsonLines:
 
 
 class Plain:
-    """Text as it comes, on stdout; tools and notices, short, on stderr. Thinking is not shown."""
+    """Text as it comes, on stdout; tools and notices, short, on stderr. Thinking is not shown.
 
-    def __init__(self) -> None:
+    ``data``: the answer is data: only what was found good stands on stdout, once it is.
+    """
+
+    def __init__(self, *, data: bool = False) -> None:
+        self._data = data
         self._screen = is_tty(sys.stdout)
         self._open = False
         """The last line of text has not ended yet."""
@@ -195,7 +203,9 @@ class Plain:
     def tell(self, event: Event) -> None:
         match event:
             case TextDelta():
-                self._text(event.text)
+                self._text("" if self._data else event.text)
+            case Done(output=dict()):
+                out.data(event.output)
             case ThinkingDelta() | ToolProgress():
                 pass
             case _:

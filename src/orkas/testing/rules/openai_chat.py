@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from orkas.testing.rules.base import Rejection, blank, has_lone_surrogate, no_json, objects, words
-from orkas.testing.rules.schema import schema_fault
+from orkas.testing.rules.schema import schema_fault, strict_fault
 
 __all__ = ["check_openai_chat"]
 
@@ -71,6 +71,7 @@ def _faults(body: Any) -> Iterator[Rejection]:
         yield from _message(message, i)
     yield from _pairing(messages)
     yield from _tools(body)
+    yield from _format(body.get("response_format"), messages)
 
 
 def _top(body: dict[str, Any]) -> Iterator[Rejection]:
@@ -316,6 +317,35 @@ def _strict_fault(function: dict[str, Any]) -> tuple[tuple[str, ...], str] | Non
             text = "'required' is required to be supplied and to be an array including every key in properties."
             return (), f"{text} Missing '{name}'."
     return None
+
+
+def _format(form: Any, messages: list[Any]) -> Iterator[Rejection]:
+    if form is None:
+        return
+    kind = form.get("type") if isinstance(form, dict) else None
+    if kind not in ("text", "json_object", "json_schema"):
+        text = f"Invalid value: '{kind}'. Supported values are: 'json_object', 'json_schema', and 'text'."
+        yield Rejection(text, param="response_format.type", code="invalid_value")
+    elif kind == "json_object" and "json" not in repr(messages).lower():
+        text = "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
+        yield Rejection(text, param="messages")
+    elif kind == "json_schema":
+        yield from _format_schema(form.get("json_schema"), "response_format.json_schema")
+
+
+def _format_schema(form: Any, at: str) -> Iterator[Rejection]:
+    if not isinstance(form, dict):
+        yield _missing(at)
+        return
+    for name in sorted(form.keys() - {"name", "description", "schema", "strict"}):
+        yield _unknown(f"{at}.{name}")
+    yield from _name(form.get("name"), f"{at}.name")
+    fault = schema_fault(form.get("schema")) or (strict_fault(form["schema"]) if form.get("strict") else None)
+    if fault is not None:
+        path, fault_text = fault
+        where = "" if fault_text.startswith("schema must") else f"In context=({', '.join(map(repr, path))}), "
+        text = f"Invalid schema for response_format '{form.get('name')}': {where}{fault_text}"
+        yield Rejection(text, param="response_format")
 
 
 def _name(name: Any, at: str) -> Iterator[Rejection]:
