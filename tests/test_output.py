@@ -8,7 +8,7 @@ import enum
 import json
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import jsonschema
 import msgspec
@@ -27,6 +27,8 @@ from orkas.infra.messages import AssistantMessage, Text, Usage, calls_of, text_o
 from orkas.providers.base import ModelInfo
 from orkas.providers.output import ANTHROPIC, OPENAI, strict
 from orkas.testing import FakeVendor, Refuse, Say, ScriptedProvider, call
+from orkas.testing.rules import check_anthropic
+from orkas.testing.rules.schema import strict_fault
 
 SCHEMA: dict[str, Any] = {
     "title": "Trip",
@@ -60,6 +62,19 @@ class TripData:
 class TripDict(TypedDict):
     city: str
     days: NotRequired[int]
+
+
+RICH: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "stop": {"$ref": "#/$defs/Stop", "description": "where", "default": None}, "mode": {"enum": ["a", "b"]}, "level": {"enum": [1, 2]},
+        "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}, "any": {}, "free": {"type": "object"},
+        "mixed": {"enum": ["a", 1]}, "n": {"type": ["integer", "null"], "minimum": 0, "default": 1},
+    },
+    "required": ["stop", "n"],
+    "additionalProperties": False,
+    "$defs": {"Stop": {"type": "object", "properties": {"name": {"type": "string", "minLength": 1}}, "required": ["name"]}},
+}  # fmt: skip
 
 
 class Kind(enum.Enum):
@@ -417,8 +432,28 @@ def test_no_schema_breaks_the_check(schema: Any, value: Any) -> None:
 # ------------------------------------------------------------------ on the wire
 
 
+def refused_by_anthropic(schema: Any) -> Any:
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
+    return check_anthropic({**body, "output_config": {"format": {"type": "json_schema", "schema": schema}}})
+
+
 def strict_schema(shape: Any, how: Any) -> Any:
     return strict(Output(shape).wire.schema, how)
+
+
+class Place(msgspec.Struct):
+    name: str
+
+
+class Rich(msgspec.Struct):
+    kind: Kind
+    mode: Literal["a", "b"]
+    level: Literal[1, 2]
+    at: datetime.datetime
+    stop: Annotated[Place, msgspec.Meta(description="where")]
+    tags: Annotated[list[str], msgspec.Meta(min_length=1)]
+    note: str | None
+    either: Place | int
 
 
 def test_strict_schemas_are_closed_and_complete_or_none() -> None:
@@ -429,6 +464,12 @@ def test_strict_schemas_are_closed_and_complete_or_none() -> None:
     assert strict_schema(Trip, ANTHROPIC)["$defs"]["Stop"]["additionalProperties"] is False
     assert strict_schema(Node, ANTHROPIC) is None and "below" in strict_schema(Node, ANTHROPIC._replace(recursion=True))["properties"]
     assert strict_schema(dict[str, int], ANTHROPIC) is None
+    assert strict_schema(RICH, ANTHROPIC) is None  # `any`, `free`, `mixed`
+    rich = strict_schema(Rich, OPENAI)
+    assert (rich["properties"]["mode"]["type"], rich["properties"]["level"]["type"]) == ("string", "integer")
+    for how, refused in ((OPENAI, strict_fault), (ANTHROPIC, refused_by_anthropic)):
+        told = strict_schema(Rich, how)
+        assert told is not None and refused(told) is None
     assert strict_schema({**SCHEMA, "additionalProperties": True}, OPENAI) is None
     assert strict_schema({**SCHEMA, "allOf": [{}]}, OPENAI) is None
 
@@ -467,9 +508,10 @@ def test_vendors_are_told_by_their_own_means(model: str, where: str, with_tools:
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-4o", "anthropic/claude-sonnet-4-5", "google/gemini-3-pro-preview", "openrouter/x/y"])
-@pytest.mark.parametrize("shape", [Trip, TripData, TripDict, Node, dict[str, int], SCHEMA], ids=repr)
+@pytest.mark.parametrize("shape", [Trip, TripData, TripDict, Node, dict[str, int], SCHEMA, RICH], ids=repr)
 def test_no_form_makes_a_request_that_the_vendor_refuses(model: str, shape: Any) -> None:
-    with FakeVendor(['{"city": "Oslo", "days": 3, "name": "x"}' if shape != dict[str, int] else '{"a": 1}']) as vendor:
+    answer: Any = {"city": "Oslo", "days": 3, "name": "x"} if shape is not RICH else {"stop": {"name": "x"}, "n": 1}
+    with FakeVendor([json.dumps(answer if shape != dict[str, int] else {"a": 1})]) as vendor:
         done, _ = sent(vendor, model, output=shape, tools=[noop])
         assert [r.status for r in vendor.requests] == [200]
     assert done.outcome == "completed"

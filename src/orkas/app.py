@@ -76,10 +76,9 @@ class Agent:
     ``tools``: tools or plain functions; omitted: the built-in ones; ``[]``: none.
     ``session``: omitted: the conversation lives in memory.
     ``cwd``: the folder the tools work in and may not leave; omitted: the current one.
-    ``fallback``: who is asked when the model does not answer, one after another. ``base_url`` and ``api_key`` are those
-    of the model's own vendor and go to no other; ``context_window`` and ``max_output`` bound a fallback only where
-    nothing is known of it, and never raise its own limits.
-
+    ``fallback``: who is asked when the model does not answer, one after another. ``base_url`` and ``api_key`` go to
+    models of the first one's vendor and to no other; ``context_window`` holds for a fallback only where nothing is
+    known of its window, and ``max_output`` never raises what it can write.
     ``output``: the form of the final answer: a msgspec struct, dataclass, TypedDict, pydantic model, or a JSON Schema
     as a dict. ``run`` then gives it as a value of that type in ``done.output``; an answer that has not that form, also
     after it was asked for once more, fails the turn.
@@ -138,7 +137,10 @@ class Agent:
         if model is not None:
             self.use(model)
         vendor = self._first.provider.id if self._first else "none"
-        self._fallbacks = [self._candidate(m, vendor=vendor) for m in _listed(fallback)]
+        try:
+            self._fallbacks = [self._candidate(m, vendor=vendor) for m in _listed(fallback)]
+        except UsageError as error:
+            raise UsageError(f"fallback: {error.message}", hint=error.hint) from None
 
     @property
     def model(self) -> str:

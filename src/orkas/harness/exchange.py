@@ -53,9 +53,9 @@ class Exchange:
                         yield event
             except ProviderError as error:
                 discard = len(self.partial)
-                turn.retries.spoken |= discard > 0 or self._first is not None
+                turn.retries.spoken |= discard > 0 and self._first is None
                 try:
-                    wait_s = turn.retries.wait(error, spare=turn.spare)
+                    wait_s = turn.retries.wait(error, spare=turn.spare and self._first is None)
                 except ProviderError as final:
                     if self._first is not None:  # the rest cannot be had: there is what there is
                         self.reply = self._lengthened(self._first)

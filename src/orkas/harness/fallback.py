@@ -140,7 +140,9 @@ async def succeeding(turn: Turn, asking: Callable[[], AsyncGenerator[Event, None
             turn.setup.context.abort.check()
             candidate = None if retries.spoken else succession.failed(error)
             if candidate is None:
-                raise succession.summed_up(error) from error
+                if (summed_up := succession.summed_up(error)) is error:
+                    raise
+                raise summed_up from error
             retries.moved()
             turn.setup.recorder.retried(candidate.full_model)
             yield Retry(turn.next_seq(), retries.next_ordinal(), _takes_over(error, candidate), 0.0)

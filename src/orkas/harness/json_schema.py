@@ -77,7 +77,7 @@ def _value_fault(key: str, value: Any, root: Any) -> str:
     match key:
         case "type":
             named = value if isinstance(value, list) else [value]
-            bad = [kind for kind in named if kind not in _TYPES]
+            bad = [kind for kind in named if not isinstance(kind, str) or kind not in _TYPES]
             return f"names an unknown type: {bad[0]!r}" if bad else ""
         case "enum":
             return "" if isinstance(value, list) and value else "must be a list of values"

@@ -158,8 +158,11 @@ class Gemini(NamedTuple):
     """A tool's result may hold pictures; others want them in a part of the user's."""
     json_schema: bool = True
     """Takes tools as JSON Schema; others a subset of OpenAPI that refuses every other field."""
-    typed_with_tools: bool = False
-    """Can be held to a schema in its answer while there are tools."""
+
+    @property
+    def typed_with_tools(self) -> bool:
+        """Can be held to a schema in its answer while there are tools: came with the same generation."""
+        return self.media_results
 
 
 _GEMINI = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
@@ -181,4 +184,4 @@ def gemini(model: str) -> Gemini:
         return Gemini("budget", least=128 if "pro" in name else 0)
     pro = "pro" in name
     least, medium = "low" if pro else "minimal", not pro or version > (3, 0)
-    return Gemini("level", least, medium, signatures=True, media_results=True, typed_with_tools=True)
+    return Gemini("level", least, medium, signatures=True, media_results=True)

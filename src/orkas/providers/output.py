@@ -63,8 +63,10 @@ def strict(given: dict[str, Any], how: Strictness) -> dict[str, Any] | None:
 
 
 def _told(given: Any, how: Strictness) -> dict[str, Any]:
-    if not isinstance(given, dict) or not given.keys() & {"type", "enum", "const", "anyOf", "oneOf", "$ref"}:
+    if not isinstance(given, dict) or ("anyOf" in given and "oneOf" in given):
         raise _Untellable
+    if "$ref" in given:  # nothing may stand beside it
+        return {"$ref": _local(given["$ref"])}
     out: dict[str, Any] = {}
     for key, value in given.items():
         if key in _SAID or key in how.bounds:
@@ -76,16 +78,35 @@ def _told(given: Any, how: Strictness) -> dict[str, Any]:
         elif key == "format":
             if value in _FORMATS:
                 out[key] = value
-        elif key == "$ref":
-            if not str(value).startswith("#"):
-                raise _Untellable
-            out[key] = value
         elif key not in _LEFT_OUT and key not in ("properties", "required", "additionalProperties", *_DEFS):
             raise _Untellable
-    kinds = given.get("type")
-    if "properties" in given or kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
+    if "anyOf" not in out and "type" not in out:
+        out["type"] = _type_of(given)
+    kinds = out.get("type", [])
+    if "array" in kinds and "items" not in out:
+        raise _Untellable
+    if "object" in kinds or "properties" in given:
         _close(out, given, how)
     return out
+
+
+def _local(ref: Any) -> str:
+    if not isinstance(ref, str) or not ref.startswith("#"):
+        raise _Untellable
+    return ref
+
+
+_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+
+
+def _type_of(given: dict[str, Any]) -> str:
+    """The one type that a schema means without naming it."""
+    if "properties" in given:
+        return "object"
+    kinds = {_NAMES.get(type(v), "") for v in given.get("enum", [given["const"]] if "const" in given else [])}
+    if len(kinds) != 1 or "" in kinds:
+        raise _Untellable
+    return kinds.pop()
 
 
 def _close(out: dict[str, Any], given: dict[str, Any], how: Strictness) -> None:

@@ -81,8 +81,12 @@ def strict_fault(schema: Any, path: tuple[str, ...] = ()) -> tuple[tuple[str, ..
         return path, "schema must be an object."
     for name in sorted(schema.keys() - _STRICT):
         return path, f"'{name}' is not permitted."
-    if not schema.keys() & {"type", "enum", "const", "anyOf", "$ref"}:
+    if "$ref" in schema and (beside := sorted(schema.keys() - {"$ref", "$defs", "definitions"})):
+        return path, f"$ref cannot have keywords {set(beside)}."
+    if not schema.keys() & {"type", "anyOf", "$ref"}:
         return path, "schema must have a 'type' key."
+    if schema.get("type") == "array" and "items" not in schema:
+        return path, "array schema missing items."
     if schema.get("type") == "object" and (fault := _open_fault(schema)):
         return path, fault
     maps = [(key, schema.get(key) or {}) for key in ("properties", "$defs", "definitions")]
