@@ -209,7 +209,7 @@ def test_ways_to_choose_a_session_exclude_one_another() -> None:
         (["run", "x", "--approve", "maybe", *DEMO], 2, "--approve"),
         (["run", "x", "--max-cost", "1.50", "--model", "openai/nobody-knows"], 2, "price"),
         (["run", "x", "--max-cost", "nan", *DEMO], 2, "price"),
-        (["run", "x", "--fallback", "y", *DEMO], 2, "--fallback"),
+        (["run", "x", "--fallback", "y", *DEMO], 2, "fallback: 'y'"),
         (["run", "x", "--mod", "demo/offline"], 2, "--mod"),
         (["run", "x", "y", *DEMO], 2, "y"),
         (["run", "x", "--session", *DEMO], 2, "--session"),

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orkas.harness.limit import Seam, continuation, is_cut, is_silent_overflow, joined
 from orkas.harness.spending import CostReached
 from orkas.harness.turn import Turn
-from orkas.infra.errors import ProviderError
+from orkas.infra.errors import OrkasError, ProviderError
 from orkas.infra.events import Event, Retry, TextDelta, ThinkingDelta
 from orkas.infra.messages import AssistantMessage, StopReason, Text, text_of
 from orkas.providers.base import CompletionParams, Part, TextPart
@@ -27,6 +27,9 @@ class Exchange:
     ``told``: whether the reply's text is told as it comes. ``reply``: the whole reply once ``events`` has ended.
     ``partial``: text that was told of a reply that did not come whole; empty after one that did.
     """
+
+    fault: OrkasError | None = None
+    """Why the reply, though it came whole, is not what was asked for. See ``Formed``."""
 
     def __init__(self, turn: Turn, params: CompletionParams, *, told: bool = True) -> None:
         self.reply: AssistantMessage | None = None
@@ -60,18 +63,19 @@ class Exchange:
                 return
             except ProviderError as error:
                 discard = len(self.partial)
+                turn.retries.spoken |= discard > 0 and self._first is None
                 try:
-                    wait_s = turn.retries.wait(error)
+                    wait_s = turn.retries.wait(error, spare=turn.spare and self._first is None)
                 except ProviderError as final:
                     if self._first is not None:  # the rest cannot be had: there is what there is
                         self.reply = self._lengthened(self._first)
                         return
                     if discard and final.class_ == "context_overflow":  # asked again once there is room
                         self.partial = ""
-                        yield Retry(turn.next_seq(), turn.retries.failures + 1, error.message, 0.0, discard)
+                        yield Retry(turn.next_seq(), turn.retries.next_ordinal(), error.message, 0.0, discard)
                     raise
                 self.partial = ""
-                yield Retry(turn.next_seq(), turn.retries.failures, error.message, wait_s, discard)
+                yield Retry(turn.next_seq(), turn.retries.next_ordinal(), error.message, wait_s, discard)
                 with abort.guard():
                     await asyncio.sleep(wait_s)
                 abort.check()
@@ -92,7 +96,7 @@ class Exchange:
         turn, first = self._turn, self._first
         turn.heard(message)
         _refuse_failed(message)
-        turn.retries.succeeded()
+        turn.answered()
         if first is not None:
             self.reply = joined(first, message)
         elif self._told and is_cut(message):

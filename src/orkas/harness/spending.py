@@ -36,6 +36,7 @@ class Spending:
         self._prompt = 0  # tokens of the request under way, as estimated
         self._cached = 0  # tokens that the vendor's cache is believed to have of the next prompt
         self._wrote = False
+        self._model = ""
 
     def allowed(self, turn: Turn, params: CompletionParams) -> CompletionParams:
         """The request, its answer not longer than can be paid for.
@@ -47,6 +48,7 @@ class Spending:
         info = setup.provider.info(setup.model)
         if self.limit is None or info.price is None:
             return params
+        self._asks(setup.full_model)
         self._prompt = _prompt(turn, params)
         rates = info.price.rates(self._prompt)
         left = self.limit - self.spent - self._input_cost(rates)
@@ -56,6 +58,11 @@ class Spending:
         if payable < (params.max_output or info.max_output or float("inf")):
             return replace(params, max_output=int(payable))
         return params
+
+    def _asks(self, model: str) -> None:
+        """Another model takes over: its vendor's cache has nothing of this conversation, as far as we know."""
+        if model != self._model:
+            self._model, self._cached, self._wrote = model, 0, False
 
     def heard(self, turn: Turn, reply: AssistantMessage) -> None:
         """A reply came whole."""

@@ -53,7 +53,7 @@ class StatusAnswer:
         self.text = self.text or plain_status(turn.tools, self._last_error())
 
     def _params(self) -> CompletionParams:
-        params = self._turn.params(status_request(self._stop), answer_only=True)
+        params = self._turn.params(status_request(self._stop), answer_only=True, free=True)
         thinking = params.thinking if params.thinking == "off" else None  # long thought would leave no room for words
         return replace(params, max_output=min(STATUS_TOKENS, params.max_output or STATUS_TOKENS), thinking=thinking)
 

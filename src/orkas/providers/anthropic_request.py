@@ -18,9 +18,10 @@ from orkas.infra.messages import (
     UserMessage,
     encode,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Request, ToolDef
-from orkas.providers.catalog import anthropic_thinking, model_info
+from orkas.providers.base import CompletionParams, OutputSchema, Request, ToolDef
+from orkas.providers.catalog import anthropic_output, anthropic_thinking, model_info
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.output import ANTHROPIC, Shape, strict
 from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
@@ -57,6 +58,7 @@ class AnthropicRequests:
         self._key_header = key_header or "x-api-key"
         self._history = History()
         self._tools = ToolBytes(_tool)
+        self._output = Shape(_format)
 
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         target = f"{self._vendor}/{params.model}"
@@ -93,11 +95,18 @@ class AnthropicRequests:
         if params.tools and params.tool_choice == "none":
             options["tool_choice"] = {"type": "none"}
         options.update(_thinking(params, limit, target))
+        if self._quirks.output and anthropic_output(params.model) and (form := self._output.get(params.output)):
+            options["output_config"] = {**options.get("output_config", {}), "format": form}
         return options
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:
     return {"name": wire_name(tool.name), "description": tool.description, "input_schema": clean(tool.parameters)}
+
+
+def _format(output: OutputSchema) -> dict[str, Any] | None:
+    schema = strict(output.schema, ANTHROPIC)
+    return None if schema is None else {"type": "json_schema", "schema": schema}
 
 
 def _thinking(params: CompletionParams, limit: int, target: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ __all__ = [
     "Dialect",
     "LLMProvider",
     "ModelInfo",
+    "OutputSchema",
     "Part",
     "Price",
     "Probing",
@@ -44,6 +45,14 @@ class ToolDef(msgspec.Struct, frozen=True):
     name: str
     description: str
     parameters: dict[str, Any]
+
+
+class OutputSchema(msgspec.Struct, frozen=True):
+    """The form that an answer must have. ``schema``: a JSON Schema whose top is an object's."""
+
+    name: str
+    """1 to 64 of [A-Za-z0-9_-]."""
+    schema: dict[str, Any]
 
 
 class Rates(msgspec.Struct, frozen=True, array_like=True):
@@ -136,6 +145,9 @@ class CompletionParams(msgspec.Struct, eq=False):
     """None: the vendor's default."""
     session_id: str | None = None
     """For vendors with a prompt-cache key."""
+    output: OutputSchema | None = None
+    """The form of the answer where no tool is called. A provider that can hold the model to it does so; whether the
+    answer has that form is for the caller to check."""
     media: Any = None
     """``(file: str) -> bytes``: reads an image that lies in a file beside the session."""
     patience: float = 1.0

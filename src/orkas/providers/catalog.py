@@ -18,8 +18,8 @@ from orkas.providers.base import FREE, ModelInfo, Price, Rates, ThinkingLevel
 from orkas.providers.vendors import Vendor, known_row
 
 __all__ = [
-    "Converse", "Gemini", "aliases", "anthropic_thinking", "as_of", "cohere_thinks", "converse", "gemini",
-    "is_plain_openai", "model_info", "names", "near", "openai_effort", "reasons_openai",
+    "Converse", "Gemini", "aliases", "anthropic_output", "anthropic_thinking", "as_of", "cohere_thinks", "converse",
+    "gemini", "is_plain_openai", "model_info", "names", "near", "openai_effort", "reasons_openai",
 ]  # fmt: skip
 
 _SAFE_OUTPUT = 8_192
@@ -217,9 +217,26 @@ def anthropic_thinking(model: str) -> Literal["", "budget", "adaptive"]:
         return ""
     if name.startswith("claude-3-7"):
         return "budget"
-    parts = name.split("-")[2:]
-    version = [int(p) for p in parts[:2] if p.isdecimal() and len(p) < 4]
-    return "budget" if version and [*version, 0][:2] < [4, 6] else "adaptive"
+    version = _claude_version(name)
+    return "budget" if version and version < (4, 6) else "adaptive"
+
+
+def anthropic_output(model: str) -> bool:
+    """Whether a Claude model can be held to a schema: 4.5 and later, and Opus 4.1.
+
+    Source: Anthropic's page on structured outputs.
+    """
+    name = _bare(model)
+    if not name.startswith("claude-") or name[7:8].isdecimal():
+        return False
+    version = _claude_version(name)
+    return not version or version >= (4, 5) or (version == (4, 1) and "opus" in name)
+
+
+def _claude_version(name: str) -> tuple[int, ...]:
+    """Of names like ``claude-sonnet-4-5-20250929``; empty where there is none."""
+    version = [int(p) for p in name.split("-")[2:4] if p.isdecimal() and len(p) < 4]
+    return tuple([*version, 0][:2]) if version else ()
 
 
 def reasons_openai(model: str) -> bool:
@@ -301,6 +318,11 @@ class Gemini(NamedTuple):
     """A tool's result may hold pictures; others want them in a part of the user's."""
     json_schema: bool = True
     """Takes tools as JSON Schema; others a subset of OpenAPI that refuses every other field."""
+
+    @property
+    def typed_with_tools(self) -> bool:
+        """Can be held to a schema in its answer while there are tools: came with the same generation."""
+        return self.media_results
 
 
 _GEMINI = re.compile(r"gemini-(\d+)(?:\.(\d+))?")

@@ -23,6 +23,7 @@ from orkas.infra.messages import (
 from orkas.providers.base import CompletionParams, Request, ThinkingLevel, ToolDef
 from orkas.providers.catalog import is_plain_openai, model_info, reasons_openai
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.output import Shape, chat_format
 from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
@@ -53,6 +54,7 @@ class ChatRequests:
         self._key_header = key_header
         self._history = History()
         self._tools = ToolBytes(_tool)
+        self._output = Shape(chat_format)
 
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         target = f"{self._vendor}/{params.model}"
@@ -76,10 +78,18 @@ class ChatRequests:
             options[quirks.max_tokens] = params.max_output
         if params.tools and params.tool_choice == "none":
             options["tool_choice"] = "none"
+        if params.output is not None and (form := self._form(params)):
+            options["response_format"] = form
         if quirks.cache_key and params.session_id:
             options[quirks.cache_key] = cache_key(params.session_id)
         options.update(_thinking(quirks, params.model, params.thinking))
         return options
+
+    def _form(self, params: CompletionParams) -> dict[str, Any] | None:
+        quirks = self._quirks
+        if not quirks.output or (quirks.output_alone and params.tools and params.tool_choice != "none"):
+            return None
+        return {"type": "json_object"} if quirks.output == "json_object" else self._output.get(params.output)
 
     def _system(self, params: CompletionParams) -> bytes:
         if not params.system:

@@ -25,6 +25,7 @@ from orkas.providers.base import (
     drained,
 )  # fmt: skip
 from orkas.providers.catalog import model_info, near
+from orkas.providers.output import Unconstrained
 from orkas.providers.prefix import PrefixWatch
 from orkas.providers.transform import endpoint, wire_name
 from orkas.providers.unthinking import Unthinking
@@ -68,6 +69,7 @@ class HttpProvider:
         self._local = local or row.local
         self._unthinking = Unthinking()
         self._prefix = PrefixWatch(id)
+        self._unconstrained = Unconstrained()
         self._http = http or Http(limits=_SLOW if row.slow else None)
 
     def info(self, model: str) -> ModelInfo:
@@ -81,9 +83,8 @@ class HttpProvider:
         grant = await self._grant()
         tried: list[Grant] = []
         told: ProviderError | None = None
-        remedied = False
         while True:
-            asked = self._unthinking.applied(params)
+            asked = self._unconstrained.applied(self._unthinking.applied(params))
             async with self._post(asked, grant) as answer:
                 if answer.status == 200:
                     if grant is not None:
@@ -91,14 +92,19 @@ class HttpProvider:
                     yield self._reply(answer, asked)
                     return
                 refusal = await self._refusal(answer, grant, params.model)
-            model = f"{self.id}/{params.model}"
-            if not remedied and self._unthinking.learn(refusal, params, model=model, api=self.api):
-                remedied = True  # a remedy of this floor, never tried twice
+            if self._remedied(refusal, params, asked):
                 continue
             told = _weightier(told, refusal)
             grant = await self._another(grant, tried, refusal)
             if grant is None:
                 raise told
+
+    def _remedied(self, refusal: ProviderError, params: CompletionParams, sent: CompletionParams) -> bool:
+        """Whether the next request leaves out what this one was refused for. Each remedy is tried once."""
+        if self._unthinking.learn(refusal, params, model=f"{self.id}/{params.model}", api=self.api):
+            return True
+        return self._unconstrained.learn(refusal, sent)
+
 
     def _request(self, params: CompletionParams, grant: Grant | None) -> Request:
         """The request that shows this. Raises as ``_key``."""

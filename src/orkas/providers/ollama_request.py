@@ -18,9 +18,10 @@ from orkas.infra.messages import (
     encode,
     text_of,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Request, ToolDef
+from orkas.providers.base import CompletionParams, OutputSchema, Request, ToolDef
 from orkas.providers.catalog import model_info
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.output import Shape
 from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
@@ -57,6 +58,7 @@ class OllamaRequests:
         self._key_header = key_header
         self._history = History()
         self._tools = ToolBytes(_tool)
+        self._output = Shape(_format)
         self._context: dict[str, int] = {}
 
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
@@ -86,6 +88,8 @@ class OllamaRequests:
         body: dict[str, Any] = {"model": params.model, "stream": True, "truncate": False, "shift": False}
         if params.thinking is not None:
             body["think"] = _think(params.model, params.thinking)
+        if params.output is not None and not (params.tools and params.tool_choice == "auto"):
+            body["format"] = self._output.get(params.output)  # beside tools it would forbid the calls
         return {**body, "options": options}
 
     def _num_ctx(self, params: CompletionParams, prompt: int) -> int:
@@ -104,6 +108,10 @@ def _think(model: str, level: str) -> bool | str:
     if "gpt-oss" in model.lower():
         return "low" if level == "off" else level
     return level != "off"
+
+
+def _format(output: OutputSchema) -> dict[str, Any]:
+    return clean(output.schema)
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:

@@ -45,6 +45,10 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Header that does."""
     cache_control: bool = True
     """Understands ``cache_control`` (Anthropic dialect)."""
+    output: Literal["", "json_object", "json_schema"] = ""
+    """What a model can be held to in its answer: nothing, any JSON object, a schema."""
+    output_alone: bool = False
+    """Only where no tool may be called: else the form of the answer would forbid the calls."""
     model_path: str = ""
     """The model is named in the path, at ``{model}``, and not in the body; empty: what the dialect does."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,6 +42,9 @@ def _all(body: dict[str, Any]) -> Iterator[Rejection]:
         yield Rejection(f'"{model}" does not support thinking')
     if isinstance(think, str) and "gpt-oss" not in str(model):
         yield Rejection(f'think value "{think}" is not supported for this model')
+    form = body.get("format")
+    if form not in (None, "", "json") and not isinstance(form, dict):
+        yield Rejection(f"invalid format: {json.dumps(form)}; expected \"json\" or a valid JSON Schema object")
     yield from _options(body)
 
 
