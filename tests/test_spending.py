@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from cli_support import environ, orkas
 from orkas import Agent
-from orkas.infra.errors import UsageError
+from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.events import Done, Event
 from orkas.infra.messages import Text, Usage, text_of
 from orkas.providers.base import FREE, CompletionParams, ModelInfo, Price, Rates
@@ -247,6 +247,35 @@ def test_a_limit_needs_a_known_price() -> None:
     for bad in (0, -1, float("nan"), float("inf")):
         with pytest.raises(UsageError, match="max_cost"):
             Agent(provider([]), max_cost=bad)
+
+
+def test_who_takes_over_needs_a_known_price_too() -> None:
+    with pytest.raises(UsageError, match="fallback: .*price of scripted/model is not known"):
+        Agent(provider([]), fallback=provider([], None), max_cost=1.0)
+
+
+async def test_a_model_that_takes_over_spends_from_the_same_limit_at_its_own_price() -> None:
+    dear = ScriptedProvider(
+        [paid(again(n), usage=Usage(1_000, 5_800)) for n in range(9)], model="dear",
+        info=ModelInfo(200_000, 8_192, price=Price(Rates(10.0, 100.0))),
+    )  # fmt: skip
+    gone = ProviderError("no such model", class_="not_found")
+    cheap = provider([paid(again(10), usage=Usage(1_000, 40_000)), gone])
+    agent = Agent(cheap, fallback=dear, max_cost=1.0)
+    _, done = await events_of(agent)
+    assert (done.outcome, done.stop_reason, done.model) == ("completed", "max_cost", "scripted/dear")
+    assert (len(cheap.requests), len(dear.requests)) == (2, 1)  # 0.401 and 0.59: another answer would pass
+    assert dear.requests[0].max_output is not None and dear.requests[0].max_output < 8_192
+
+
+async def test_an_answer_without_its_form_is_not_asked_for_again_beyond_the_limit() -> None:
+    scripted = provider([paid("Oslo.", usage=Usage(1_000, 99_900))])
+    agent = Agent(scripted, tools=[], max_cost=1.0, output={"type": "object", "properties": {"a": {"type": "string"}}})
+    events, done = await events_of(agent)
+    assert (done.outcome, len(scripted.requests), done.output) == ("failed", 1, None)
+    assert done.error is not None and "form" in done.error.message and "cost limit" in done.error.message
+    assert done.text == text_of(agent.session.messages[-1]) == "Oslo."
+    assert [e.type for e in events if e.type in ("text_delta", "retry")] == ["text_delta", "retry", "text_delta"]
 
 
 async def test_what_costs_nothing_has_no_limit() -> None:
