@@ -250,7 +250,7 @@ def test_a_limit_needs_a_known_price() -> None:
 
 
 def test_who_takes_over_needs_a_known_price_too() -> None:
-    with pytest.raises(UsageError, match="fallback: .*price of scripted/model is not known"):
+    with pytest.raises(UsageError, match=r"fallback: .*price of scripted/model is not known"):
         Agent(provider([]), fallback=provider([], None), max_cost=1.0)
 
 

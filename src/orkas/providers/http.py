@@ -105,7 +105,6 @@ class HttpProvider:
             return True
         return self._unconstrained.learn(refusal, sent)
 
-
     def _request(self, params: CompletionParams, grant: Grant | None) -> Request:
         """The request that shows this. Raises as ``_key``."""
         return _shown(self._dialect.request(params, base_url=self.base_url, api_key=self._key(grant)), grant)
