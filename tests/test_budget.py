@@ -708,7 +708,8 @@ def test_two_writers_keep_what_the_other_learnt(tmp_path: Path) -> None:
     [
         b"", b"{", b"\xff\xfe", b"[1]", b'{"version": 1, "models": 7}', b"[" * 100_000,
         b'{"version": 1, "models": {"vendor/m": {"ratio": "x"}}}', b'{"version": 1, "models": {"vendor/m": {"ratio": 1e9}}}',
-        b'{"version": 1, "models": {"vendor/m": {"window": -4}}}', b'{"version": 1, "models": {"vendor/m": {"ratio": 0}}}',
+        b'{"version": 1, "models": {"vendor/m": {"window": -4}}}', b'{"version": 1, "models": {"vendor/m": {"window": 10}}}',
+        b'{"version": 1, "models": {"vendor/m": {"ratio": 0}}}',
         b'{"version": 9, "models": {"vendor/m": {"shape": 1}}, "more": 1}',
     ],
 )  # fmt: skip

@@ -44,6 +44,13 @@ def test_the_answer_alone_is_on_stdout() -> None:
     assert "list_files" not in ran.out
 
 
+def test_an_empty_answer_is_said_on_stderr() -> None:
+    with serving([" "], [""], ["never"]) as model:
+        ran = orkas("run", "hello", *CUSTOM, env=model.env)
+    assert (ran.status, ran.out.strip(), len(model.requests)) == (0, "", 2)
+    assert "The model gave an empty answer" in ran.err
+
+
 def test_json_is_one_event_a_line_numbered_and_ended_by_one_done() -> None:
     events = orkas("run", "hello", "--json", *DEMO).events
     assert [e["seq"] for e in events] == list(range(len(events)))

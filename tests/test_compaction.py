@@ -552,6 +552,15 @@ async def test_a_proxy_that_refuses_once_does_not_end_every_later_turn(model: st
         assert (done.outcome, done.text, len(vendor.requests)) == ("completed", "hello", 2)
 
 
+async def test_a_proxy_that_refuses_a_short_conversation_does_not_cost_its_history() -> None:
+    with FakeVendor(["one", "two", PAGE, "three"], strict=False) as vendor:
+        async with Agent("custom/m", base_url=vendor.base_url, api_key="k", tools=[]) as agent:
+            outcomes = [(await agent.run(f"question {n} " + "word " * 200)).outcome for n in range(3)]
+            assert outcomes == ["completed", "completed", "failed"]
+            assert len(vendor.requests) == 3 and len(agent.session.messages) == 5
+            assert (await agent.run("again")).text == "three"
+
+
 async def test_a_server_that_was_started_anew_with_a_larger_window_gets_everything() -> None:
     words = "Please summarise: " + "word " * 1_500
     with FakeVendor([LOADED, *["hello"] * 5], strict=False) as vendor:

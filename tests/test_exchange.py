@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import aclosing
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from hurried import hurry
@@ -16,7 +17,7 @@ from orkas import Agent, tool
 from orkas.harness import pairing
 from orkas.harness.limit import LEAST, MOST, Seam, joined, overlap
 from orkas.infra.errors import ProviderError
-from orkas.infra.events import Done, Event, Retry, TextDelta, ToolEnd
+from orkas.infra.events import Done, Event, Notice, Retry, TextDelta, ToolEnd
 from orkas.infra.messages import AssistantMessage, Text, Thinking, ToolCall, Usage, calls_of, text_of
 from orkas.providers.base import CompletionParams
 from orkas.testing import Cut, FakeVendor, Refuse, Say, ScriptedProvider, call
@@ -178,10 +179,40 @@ def test_thinking_that_used_up_the_limit_is_answered_once_more() -> None:
     assert kept == [Thinking(text="hm " * 9), Thinking(text="ok", signature="t"), Text(text="42")]
 
 
-def test_calls_in_a_continuation_are_not_for_running() -> None:
-    _, done, _, agent = turn([said("One, "), ["two.", call("shell", command="ls")]])
-    assert (done.text, done.stop_reason, done.tools) == ("One, two.", "stop", {})
-    assert calls_of(agent.session.messages[-1]) == []
+def test_calls_in_a_continuation_are_run_and_the_turn_goes_on() -> None:
+    ran: list[str] = []
+
+    @tool
+    async def write(text: str) -> str:
+        """Write."""
+        ran.append(text)
+        return "written"
+
+    first, second = said("I will write the file now, "), ["with all of it.", call("write", id="w", text="all")]
+    events, done, provider, agent = turn([first, second, "Done."], tools=[write])
+    assert (ran, done.text, done.rounds, done.tools["write"].calls) == (["all"], "Done.", 2, 1)
+    assert told(events) == "I will write the file now, with all of it.Done."
+    reply = agent.session.messages[1]
+    assert (text_of(reply), reply.stop_reason) == ("I will write the file now, with all of it.", "tool_use")  # type: ignore[union-attr]
+    assert [c.id for c in calls_of(reply)] == ["w"] and pairing.is_paired(agent.session.messages)
+    assert provider.requests[2].tool_choice == "auto"
+
+
+def test_calls_of_a_continuation_that_did_not_come_whole_are_dropped() -> None:
+    ran: list[str] = []
+
+    @tool
+    async def write(text: str) -> str:
+        """Write."""
+        ran.append(text)
+        return "written"
+
+    half = ToolCall(id="h", name="write", arguments=None, arguments_raw='{"text": "aaa')
+    whole = ToolCall(id="w", name="write", arguments={"text": "all"})
+    _, done, _, _ = turn([said("One, "), said("two.", "length", whole, half), "Done."], tools=[write])
+    assert (ran, done.text) == (["all"], "Done.")
+    _, done, provider, _ = turn([said("One, "), said("two.", "length", half)], tools=[write])
+    assert (ran, done.text, done.stop_reason, len(provider.requests)) == (["all"], "One, two.", "length", 2)
 
 
 def test_a_call_that_the_limit_cut_never_runs_and_its_siblings_run_once() -> None:
@@ -260,31 +291,90 @@ def cut_up(text: str, places: list[int]) -> list[str]:
     return [text[a:b] for a, b in pairwise(at)]
 
 
-@given(words, st.text("abcdefgh \n", min_size=LEAST, max_size=60), words, st.lists(st.integers(0, 200), max_size=6))
-@example("", "aaaaaaaaaaaa", "aaaaaaaaaaaab", [])
-@example("xyxyxyxyxyxyxyxyxy", "xyxyxyxyxyxyxy", "z", [3, 5])
-def test_the_longest_repetition_is_taken_out_however_it_comes(a: str, same: str, b: str, places: list[int]) -> None:
-    first, second = a + same, same + b
-    seam = Seam(first)
-    out = "".join([*(seam.feed(piece) for piece in cut_up(second, places)), seam.end()])
-    sizes = [n for n in range(LEAST, min(len(first), len(second)) + 1) if first.endswith(second[:n])]
-    assert seam.overlap == max(sizes)
-    assert out == second[seam.overlap :]
+def square(text: str, at: int) -> bool:
+    """Whether the text says something twice in a row around this place, with white space between or not."""
+    after = text[at:]
+    ends = (after, after.lstrip())
+    return any(text[:at].endswith(end[:n]) for end in ends for n in range(LEAST, len(end) + 1))
 
 
-@given(words, words, st.lists(st.integers(0, 200), max_size=6))
-def test_nothing_is_lost_where_nothing_is_repeated(first: str, second: str, places: list[int]) -> None:
+def told_whole(first: str, second: str, places: list[int]) -> str:
+    """The two as one, the second coming in pieces."""
     seam = Seam(first)
     out = "".join([*(seam.feed(piece) for piece in cut_up(second, places)), seam.end()])
-    assert second.endswith(out)
-    assert seam.overlap == len(second) - len(out)
-    assert seam.overlap == 0 or (seam.overlap >= LEAST and first.endswith(second[: seam.overlap]))
+    assert second == second[: seam.overlap] + out
+    assert seam.overlap == overlap(first, second), "however it comes"
+    return first + out
+
+
+lively = st.text("abcdefghijklmnop 0123456789\n", max_size=300)
+
+
+@given(lively, st.integers(0, 300), st.lists(st.integers(0, 300), max_size=6))
+def test_a_continuation_that_repeats_nothing_loses_nothing(text: str, at: int, places: list[int]) -> None:
+    at = min(at, len(text))
+    assume(not square(text, at))
+    assert told_whole(text[:at], text[at:], places) == text
+
+
+@given(st.text("ab0, \n", min_size=1, max_size=40), st.integers(2, 60), words, st.integers(0, 900), st.data())
+@example("0, ", 200, "", 30, None)
+@example("    0, 0, 0, 0, 0, 0, 0, 0,\n", 64, "]", 400, None)
+@example("| a | b |\n", 9, "", 14, None)
+@example("-", 200, "", 100, None)
+@example("ab", 200, "\n", 31, None)
+def test_a_text_that_goes_in_rows_loses_nothing(unit: str, times: int, rest: str, at: int, data: Any) -> None:
+    """Wherever it is cut while at least two rows of it, and a place to overlap, are there."""
+    text = "x = [\n" + unit * times + rest
+    least = 6 + 2 * len(unit) + LEAST
+    at = min(max(at, least), 6 + len(unit) * times - LEAST)
+    assume(at >= least)
+    places = [] if data is None else data.draw(st.lists(st.integers(0, 300), max_size=6))
+    assert told_whole(text[:at], text[at:], places) == text
+
+
+@given(st.permutations(range(70)), st.data())
+def test_what_was_said_twice_is_told_once(order: list[int], data: Any) -> None:
+    text = " ".join(f"w{n}x" for n in order)
+    at = data.draw(st.integers(LEAST, len(text)))
+    size = data.draw(st.integers(LEAST, at).filter(lambda n: not text[at - n].isspace()))
+    blank = data.draw(st.sampled_from(["", " ", "\n", "\n\n  "]))
+    places = data.draw(st.lists(st.integers(0, 300), max_size=6))
+    assert told_whole(text[:at], blank + text[at - size :], places) == text
+
+
+@pytest.mark.parametrize("size", [40, 5_000, 60_000])
+@pytest.mark.parametrize("blank", ["", "\n\n"])
+def test_a_continuation_that_begins_anew_is_told_once(size: int, blank: str) -> None:
+    text = "\n" + "".join(f"Line {n} of the long text.\n" for n in range(4_000))
+    for beginning in (text, text[1:]):
+        assert told_whole(text[:size], blank + beginning, [7, 300, size + 5]) == text
+
+
+def test_a_continuation_that_begins_anew_and_goes_elsewhere_keeps_all() -> None:
+    first = "".join(f"Line {n} of the long text.\n" for n in range(300))
+    second = first[:4_000] + " - but no, here is another one."
+    assert told_whole(first, second, [100, 3_000]) == first + second
+
+
+def test_a_row_that_was_begun_is_not_taken_for_one_said_twice() -> None:
+    csv = "id,a,b\n" + "".join(f"{n},0,0,0,0,0,0,0,0,0,0\n" for n in range(40))
+    for at in range(20, len(csv)):
+        assert told_whole(csv[:at], csv[at:], []) == csv
+
+
+def test_a_long_row_that_comes_in_many_pieces_costs_no_more_than_its_length() -> None:
+    seam = Seam("0" * 100_000)
+    begun = time.process_time()
+    out = "".join([*(seam.feed("0") for _ in range(20_000)), seam.end()])
+    assert out == "0" * 20_000
+    assert time.process_time() - begun < 5
 
 
 def test_the_bounds_of_an_overlap() -> None:
     assert overlap("abcdefghijk", "abcdefghijkl") == 0
     assert overlap("xabcdefghijkl", "abcdefghijklm") == LEAST
-    long = "".join(f"{n} " for n in range(1_500))
+    long = "".join(f"{n}-" for n in range(1_500))
     assert overlap(long, long[-MOST:] + "!") == MOST
     assert overlap(long, long[-MOST - 1 :] + "!") == 0
 
@@ -331,3 +421,55 @@ async def test_a_model_that_always_ends_in_an_error_is_given_up() -> None:
     provider = ScriptedProvider([bad] * 9)
     done = await Agent(provider, tools=[], max_retries=1).run("Go.")
     assert (done.outcome, done.error and done.error.class_, len(provider.requests)) == ("failed", "server", 2)
+
+
+# ------------------------------------------------------------------ an empty answer
+
+EMPTIES: dict[str, Any] = {
+    "nothing": said("", "stop"), "blank": [" \n ", "\n"], "thinking": said("", "stop", Thinking(text="hm")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("empty", EMPTIES.values(), ids=EMPTIES)
+def test_an_empty_answer_is_asked_for_once_more(empty: Any) -> None:
+    events, done, provider, agent = turn([empty, "Here it is."])
+    assert (done.text, told(events), done.outcome) == ("Here it is.", "Here it is.", "completed")
+    assert ["empty answer" in e.reason for e in events if isinstance(e, Retry)] == [True]
+    assert [text_of(m) for m in agent.session.messages] == ["go", "Here it is."]
+    assert provider.requests[0].messages == provider.requests[1].messages
+    assert "notice" not in [e.type for e in events]
+
+
+@pytest.mark.parametrize("empty", EMPTIES.values(), ids=EMPTIES)
+def test_an_answer_that_stays_empty_is_told(empty: Any) -> None:
+    events, done, provider, agent = turn([empty, empty, "never"])
+    assert (done.text, done.outcome, done.stop_reason, len(provider.requests)) == ("", "completed", "stop", 2)
+    assert ["empty answer" in e.text for e in events if isinstance(e, Notice)] == [True]
+    assert len(agent.session.messages) == 2
+    _, done, provider, _ = turn([empty, "never"], max_retries=0)
+    assert (done.text, done.outcome, len(provider.requests)) == ("", "completed", 1)
+
+
+@tool
+def act() -> str:
+    """Act."""
+    return "acted"
+
+
+def test_an_empty_close_after_something_was_said_is_accepted() -> None:
+    events, done, provider, _ = turn([["I do it now.", call("act")], said("", "stop")], tools=[act])
+    assert (done.text, done.outcome, len(provider.requests)) == ("", "completed", 2)
+    assert not {"retry", "notice"} & {e.type for e in events}
+    events, done, provider, _ = turn([[call("act")], said("", "stop"), "Done."], tools=[act])
+    assert (done.text, len(provider.requests), [e.type for e in events].count("retry")) == ("Done.", 3, 1)
+
+
+def test_words_of_the_user_want_an_answer_of_their_own() -> None:
+    def answer(params: CompletionParams) -> Any:
+        agents[0].queue("and this?")
+        return "First."
+
+    provider = ScriptedProvider([answer, said("", "stop"), "Second."])
+    agents = [Agent(provider, tools=[])]
+    events = hurry(events_of(agents[0]))
+    assert done_of(events).text == "Second." and [e.type for e in events].count("retry") == 1

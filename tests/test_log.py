@@ -209,3 +209,13 @@ def test_the_terminal_stays_silent_without_debug() -> None:
     loud = orkas("run", "x", "--cwd", "/no/such", "--debug", *DEMO)
     assert "Traceback" not in quiet.err and "Traceback" in loud.err
     assert quiet.status == loud.status == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_under_the_name_of_the_log_is_waited_for_by_nobody(logging_on: logging.Logger) -> None:
+    log.path().parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(log.path())
+    logging_on.warning("into nothing")
+    log.path().unlink()
+    logging_on.warning("into the log")
+    assert [record["msg"] for record in records()] == ["into the log"]

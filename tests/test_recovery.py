@@ -118,3 +118,12 @@ def test_what_can_be_read_can_be_repaired(tmp_path_factory: pytest.TempPathFacto
     shelf.repair(path)
     assert shelf.check(path)["messages"] == before
     assert JsonlStore(path, id="s").load().damaged == []
+
+
+@pytest.mark.parametrize(
+    ("version", "newer"),
+    [("1", False), (1.0, False), (None, False), (0, False), (2, True), ("2", True), (1.5, True), ("x", True), ([], True)],
+)
+def test_a_version_is_what_it_says_however_it_is_written(version: object, newer: bool):
+    head = json.dumps({"type": "session", "version": version}, separators=(",", ":")).encode()
+    assert recover(head + b"\n" + HI + b"\n").newer is newer

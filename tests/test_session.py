@@ -597,7 +597,7 @@ def test_a_bad_block_leaves_the_others_and_itself(home: Path):
     session = read_back(home, {"role": "user", "content": [bad[0], "as a string", *bad[1:], *WORDS]})
     assert texts(session.messages) == ["as a string", "WORDS"]
     kept = [b.vendor for b in session.messages[0].content if isinstance(b, Opaque)]
-    assert kept == [{"value": bad[0]}, bad[1], {"value": bad[2]}, {"value": 7}]
+    assert kept == [{"value": block} for block in bad]
 
 
 def nested(depth: int, kind: str) -> str:

@@ -493,3 +493,129 @@ def test_search_finds_what_was_archived_once_and_says_so(home: Path):
     archive = home / "sessions/a.jsonl.archive"
     archive.write_bytes(archive.read_bytes() + (home / "sessions/a.jsonl").read_bytes())  # both: as after a crash
     assert [h.archived for h in shelf.search("something else")] == [False, True]
+
+
+# --- what others put there -----------------------------------------------------------------------------------------
+
+
+def test_a_link_that_leads_to_itself_hides_no_session(home: Path):
+    talk("good")
+    (home / "sessions/loop.jsonl").symlink_to("loop.jsonl")
+    assert [info.id for info in shelf.list_sessions()] == ["good"]
+    assert shelf.last() == "good"
+    assert len(list(shelf.search("trip"))) == 1
+
+
+def test_a_file_whose_name_no_session_can_have_is_listed_and_never_continued(home: Path):
+    path = home / "sessions" / f"{talk('good')}.jsonl"
+    for name in ("my notes", "-x", "nul", "a" * 130):
+        (home / f"sessions/{name}.jsonl").write_bytes(path.read_bytes())
+    os.utime(path, (1, 1))
+    listed = {info.id: info.title for info in shelf.list_sessions()}
+    assert listed.pop("good") == "Plan a trip"
+    assert len(listed) == 4 and all("rename" in title for title in listed.values())
+    assert shelf.last() == "good"
+
+
+def test_a_name_that_looks_like_a_file_is_a_name_first(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    talk("trip.jsonl")
+    monkeypatch.chdir(tmp_path)
+    assert len(Session.read("trip.jsonl").messages) == 6
+    assert shelf.export("trip.jsonl", "md")
+    (tmp_path / "other.jsonl").write_bytes(encode(user_message("there")) + b"\n")
+    assert said("other.jsonl") == ["there"]
+    with pytest.raises(SessionMissing):
+        Session.read("none.jsonl")
+
+
+def test_an_import_follows_no_link(home: Path, tmp_path: Path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret/key.txt").write_text("SECRET")
+    given = tmp_path / "x.jsonl"
+    given.write_bytes(encode(UserMessage([Text(text="p", file="key.txt", bytes=6)], id="u")) + b"\n")
+    (tmp_path / "x.files").symlink_to("secret")
+    with pytest.raises(UsageError, match="is a link"):
+        shelf.import_file(given)
+    (tmp_path / "x.files").unlink()
+    (tmp_path / "x.files").mkdir()
+    (tmp_path / "x.files/key.txt").symlink_to("../secret/key.txt")
+    name = shelf.import_file(given)
+    assert not (home / f"sessions/{name}.files").exists()
+
+
+@pytest.mark.parametrize("places", [[7, 100], [-1, 7], [6, 6], [8, 6]])
+def test_an_archive_whose_mark_is_wrong_is_called_damaged(home: Path, places: list[int]):
+    with Session.open("c") as session:
+        for n in range(4):
+            session.append(user_message(f"q{n}"), AssistantMessage([Text(text=f"a{n}")], id=f"A{n}"))
+        summary = UserMessage([Text(text="S")], id="S1", origin="summary")
+        session.rewrite([summary, *session.messages[6:]], summary="S1")
+    archive = home / "sessions/c.jsonl.archive"
+    mark, *lines = archive.read_bytes().split(b"\n")
+    head = json.loads(mark)
+    head["compacted"]["kept"] = [[place, id] for place, (_, id) in zip(places, head["compacted"]["kept"], strict=True)]
+    archive.write_bytes(b"\n".join([encode(head), *lines]))
+    with Session.open("c") as session, pytest.raises(StorageError, match="archive of this session is damaged"):
+        session.uncompact()
+    assert len(said("c")) == 3
+
+
+@pytest.mark.parametrize("name", ["a" * 121, "a" * 5_000, "a\0b"])
+def test_a_name_that_is_too_long_is_refused_as_a_name(name: str):
+    for do in (Session.read, Session.open, shelf.check, shelf.repair, shelf.fork, shelf.delete):
+        with pytest.raises(UsageError, match="cannot be the name of a session"):
+            do(name)  # type: ignore[operator]
+
+
+STRANGE = (
+    b'{"type":"session","version":1,"id":"x","shade":"blue"}',
+    b'{"role":"user", "content":[{"type":"weird","x":1},7,{"value":3},{"type":"text"}],"id":"u","future":7}',
+    b'{"type":"note","keep":"me"}',
+    b'{"role":"assistant","content":[{"type":"text","text":"a","new":1}],"id":"a"}',
+    b'{"type":"note","keep":"me too"}',
+    b'{"role":"user","content":"b","id":"b","ts":null}',
+    b'{"type":"note","keep":"and me"}',
+)
+
+
+def strange(home: Path) -> Path:
+    path = home / "sessions/x.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(line + b"\n" for line in STRANGE))
+    return path
+
+
+def test_a_copy_of_a_session_has_its_very_bytes_and_what_nobody_knows(home: Path):
+    path = strange(home)
+    for copy in (shelf.fork("x"), shelf.import_file(path)):
+        assert (home / f"sessions/{copy}.jsonl").read_bytes().split(b"\n")[1:-1] == [*STRANGE[1:]]
+    assert shelf.export("x", "jsonl").encode().split(b"\n")[1:-1] == [*STRANGE[1:]]
+    part = shelf.fork("x", at=2)
+    assert (home / f"sessions/{part}.jsonl").read_bytes().split(b"\n")[1:-1] == [*STRANGE[1:4]]
+
+
+def test_an_export_is_the_session_when_it_comes_back(home: Path, tmp_path: Path):
+    talk("s")
+    given = tmp_path / "s.jsonl"
+    given.write_text(shelf.export("s", "jsonl"))
+    assert Session.read(shelf.import_file(given)).messages == Session.read("s").messages
+
+
+def test_a_block_that_nobody_knows_is_shown_and_rewritten_as_it_was(home: Path):
+    path = strange(home)
+    blocks = [{"type": "weird", "x": 1}, 7, {"value": 3}, {"type": "text"}]
+    assert shelf.check(path)["messages"][0]["content"] == blocks
+    [message, *_] = Session.read("x").messages
+    with Session.open("y") as other:
+        other.append(message)
+        assert other.records()[0]["content"] == blocks
+    line = (home / "sessions/y.jsonl").read_bytes().split(b"\n")[1]
+    assert json.loads(line)["content"] == blocks
+    assert Session.read("y").messages == [message]
+
+
+def test_a_repair_keeps_what_nobody_knows(home: Path):
+    path = strange(home)
+    path.write_bytes(path.read_bytes() + b"garbage\n" + b'{"type":"note","keep":"the last"}\n')
+    assert shelf.repair(path).rewritten
+    assert path.read_bytes().split(b"\n")[:-1] == [*STRANGE, b'{"type":"note","keep":"the last"}']

@@ -19,6 +19,7 @@ from cli_support import DEMO, orkas
 from orkas import Agent, Session, tool
 from orkas.harness import statistics
 from orkas.harness.statistics import Line, Recorder, ToolUse, day_of, read, summed
+from orkas.infra import files
 from orkas.infra.errors import ProviderError, ToolFailed, UsageError
 from orkas.infra.events import Notice, Retry
 from orkas.infra.messages import AssistantMessage, Text, Usage
@@ -272,7 +273,7 @@ def test_a_month_that_is_over_is_replaced_by_its_sums_and_says_the_same(folder: 
     assert path.stat().st_size < size / 5
     kept = path.read_bytes()
     again = read()
-    assert again.lines == first.lines and again.skipped == 0 and path.read_bytes() == kept
+    assert again.lines == first.lines and again.skipped == 1 and path.read_bytes() == kept
     used = total()
     assert (used.calls, used.input, used.cost_usd) == (200, 2000, 50.0)
     assert used.tools == {"shell": ToolUse(200, 200)}
@@ -295,6 +296,72 @@ def test_a_month_that_cannot_be_replaced_is_read_all_the_same(folder: Path):
     finally:
         folder.chmod(0o700)
     assert path.exists()
+
+
+def test_what_cannot_be_read_stays_when_a_month_is_replaced(folder: Path):
+    new = b'{"t":1587000000,"session":"new","v2":{"calls":1},"calls":"7"}\n'
+    absurd = b'{"t":1587000000,"session":"s","calls":1,"cost_usd":1e308}\n'
+    path = put(folder, "2020-04.jsonl", Line(1587000000, "s", calls=1), new, absurd, Line(1587000001, "s", calls=2), b"torn")
+    for _ in range(3):
+        found = read()
+        assert ([line.calls for line in found.lines], found.skipped) == ([3], 3)
+        assert path.read_bytes().startswith(b'{"summed":true}\n')
+        assert new in path.read_bytes() and absurd in path.read_bytes() and b"torn\n" in path.read_bytes()
+    assert [p.name for p in folder.iterdir()] == [path.name]
+
+
+def test_no_sum_is_more_than_can_be_read_again(folder: Path):
+    most = Line(1587000000, "s", calls=2**53, cost_usd=1e12, tools={"t": ToolUse(2**53, 2**53, 2**53)})
+    put(folder, "2020-04.jsonl", *[most] * 3)
+    assert read().lines == read().lines == [most]
+
+
+def test_a_month_replaced_under_a_writer_loses_none_of_its_lines(folder: Path):
+    with Session.open("t") as session:
+        recorder = Recorder(session)
+        recorder.heard(reply(input=1, output=1))
+        [path] = folder.iterdir()
+        statistics._replace(path)  # as a process whose clock is months ahead does
+        for _ in range(5):
+            recorder.heard(reply(input=1, output=1))
+        path.unlink()
+        recorder.heard(reply(input=1, output=1))
+        assert total().calls == 1
+        path.unlink()
+        path.mkdir()
+        recorder.heard(reply(input=1, output=1))
+        recorder.close()
+        assert recorder.trouble()
+    assert read().lines == []
+    assert "is no file" in statistics.check()
+
+
+def test_lines_of_before_and_after_a_replacement_add_up(folder: Path):
+    with Session.open("t") as session:
+        recorder = Recorder(session)
+        for n in range(6):
+            recorder.heard(reply(input=1, output=1))
+            if n == 2:
+                statistics._replace(next(folder.iterdir()))
+        recorder.close()
+    assert total().calls == 6
+
+
+def test_one_process_at_a_time_replaces_a_month(folder: Path):
+    path = put(folder, "2020-04.jsonl", *[Line(1587000000, "s", calls=1)] * 2)
+    before = path.read_bytes()
+    with files.Lock(folder / "2020-04.lock"):
+        assert [line.calls for line in read().lines] == [2]
+        assert path.read_bytes() == before
+    read()
+    assert path.read_bytes() != before
+
+
+def test_a_folder_with_the_name_of_a_month_breaks_nothing(folder: Path):
+    put(folder, "2020-04.jsonl", Line(1587000000, "s", calls=1))
+    (folder / "2020-05.jsonl").mkdir()
+    assert total().calls == 1
+    assert "is no file" in statistics.check()
 
 
 def test_since_reads_no_month_that_ended_before(folder: Path):

@@ -27,7 +27,7 @@ from orkas.harness.sessions import shelf
 from orkas.infra import files
 from orkas.infra.errors import ProviderError, StorageError, UsageError
 from orkas.infra.events import Done, Event, ToolStart, UserInput
-from orkas.infra.messages import UserMessage, text_of
+from orkas.infra.messages import UserMessage, encode, text_of
 from orkas.providers.base import CompletionParams, ModelInfo
 from orkas.testing import ScriptedProvider, call
 
@@ -287,6 +287,20 @@ def test_it_goes_where_its_session_goes() -> None:
 
 
 # --- damage, faults, crashes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("id", "text"), [("a", ""), ("a", " \n"), ("", "hi"), ("a", "x" * 1_000_001)])
+def test_a_record_that_nobody_could_have_sent_is_set_aside(id: str, text: str) -> None:
+    with Session.open("s") as session:
+        session.inbox.queue("real")
+        path = inbox_of(session)
+    record = {"type": "queue", "id": id, "ts": "", "text": text}
+    path.write_bytes(encode(record) + b"\n" + path.read_bytes())
+    with Session.open("s") as session:
+        assert said(session.inbox.waiting()) == ["real"]
+        assert "set aside" in session.warnings[0]
+    with Session.open("s") as session:
+        assert session.warnings == []
 
 
 def test_a_torn_line_is_set_aside_and_told() -> None:

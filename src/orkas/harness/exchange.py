@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, aclosing
 
 from msgspec.structs import replace
 
-from orkas.harness.limit import Seam, continuation, is_cut, is_silent_overflow, joined
+from orkas.harness.limit import Seam, continuation, is_cut, is_empty, is_silent_overflow, joined
 from orkas.harness.spending import CostReached
 from orkas.harness.turn import Turn
 from orkas.infra.errors import OrkasError, ProviderError
@@ -23,6 +23,7 @@ class Exchange:
     """Asks until a reply came whole or the turn's budget for asking again is used up. Used once.
 
     A told text that the output limit cut goes on once, in a request of its own, and is one reply with its continuation.
+    An empty answer is asked for once more where the model has said nothing yet since the user spoke.
 
     ``told``: whether the reply's text is told as it comes. ``reply``: the whole reply once ``events`` has ended.
     ``partial``: text that was told of a reply that did not come whole; empty after one that did.
@@ -38,6 +39,8 @@ class Exchange:
         self._params = params
         self._told = told
         self._first: AssistantMessage | None = None  # the part before the output limit, while the rest is asked for
+
+        self._emptied = False  # an empty answer came already
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """What is to be told of it: deltas, retries. Nothing is told once ``reply`` stands.
@@ -61,6 +64,12 @@ class Exchange:
                 content = [*self._first.content, Text(text=ending)]
                 self.reply = replace(self._first, content=content, stop_reason="max_cost")
                 return
+            except _EmptyAnswer:
+                discard, self.partial, self._emptied = len(self.partial), "", True
+                said = "the model gave an empty answer"
+                yield Retry(turn.next_seq(), turn.retries.next_ordinal(), said, 0.0, discard)
+                abort.check()
+                turn.setup.recorder.retried(turn.setup.full_model)
             except ProviderError as error:
                 discard = len(self.partial)
                 turn.retries.spoken |= discard > 0 and self._first is None
@@ -97,12 +106,21 @@ class Exchange:
         turn.heard(message)
         _refuse_failed(message)
         turn.answered()
+        if first is None and is_empty(message) and self._asks_again:
+            raise _EmptyAnswer
         if first is not None:
             self.reply = joined(first, message)
         elif self._told and is_cut(message):
             self._first, self._params = message, continuation(self._params, message)
         else:
             self.reply = message
+
+    @property
+    def _asks_again(self) -> bool:
+        """Whether an empty answer is asked for once more. One that must have a form is judged by ``Formed``."""
+        turn = self._turn
+        wanted = self._told and not self._emptied and turn.setup.output is None
+        return wanted and not turn.spoke and turn.retries.limit > 0
 
     def _lengthened(self, first: AssistantMessage) -> AssistantMessage:
         """The first part with what was told of the rest."""
@@ -149,6 +167,10 @@ class Exchange:
         """The request, with more patience where it has stalled before."""
         patience = self._turn.retries.patience
         return self._params if patience == self._params.patience else replace(self._params, patience=patience)
+
+
+class _EmptyAnswer(Exception):
+    """The first empty answer."""
 
 
 def _refuse_failed(message: AssistantMessage) -> None:

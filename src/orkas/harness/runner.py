@@ -22,7 +22,7 @@ from orkas.harness.exchange import Exchange
 from orkas.harness.execute import execute
 from orkas.harness.fallback import opening, succeeding
 from orkas.harness.governor import Governor, converging
-from orkas.harness.limit import STILL_CUT, cut_call, is_cut
+from orkas.harness.limit import EMPTY, STILL_CUT, cut_call, is_cut, is_empty
 from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
 from orkas.harness.sessions.session import Session
 from orkas.harness.spending import CostReached
@@ -173,6 +173,7 @@ class Runner:
         await self._session.commit(*(m for m in messages if m.id not in known))
         self.turn.setup.inbox.taken(messages)
         self._governor.spoken()
+        self.turn.spoke = False
         for message in messages:
             yield UserInput(self.turn.next_seq(), message.id, text_of(message))
 
@@ -203,7 +204,9 @@ class Runner:
             except ProviderError as error:
                 if refusal is not None or error.class_ != "context_overflow":
                     raise
-                turn.setup.meter.refused(turn.setup.full_model, error)
+                curable = turn.setup.meter.refused(turn.setup.full_model, error)
+                if not curable and not any(isinstance(b, Image) for m in params.messages for b in m.content):
+                    raise
                 refusal = error
             finally:
                 if exchange.reply is None:
@@ -212,6 +215,9 @@ class Runner:
         await self._heard(params, exchange.reply)
         if is_cut(exchange.reply):
             yield Notice(turn.next_seq(), "warning", STILL_CUT)
+        elif exchange.fault is None and is_empty(exchange.reply) and not turn.spoke:
+            turn.text = ""
+            yield Notice(turn.next_seq(), "warning", EMPTY)
         if exchange.fault is not None:
             raise exchange.fault
 
@@ -221,6 +227,7 @@ class Runner:
         self._nudge = ""
         turn.setup.meter.heard(params, reply)
         turn.text, turn.stop_reason = text_of(reply), reply.stop_reason
+        turn.spoke = turn.spoke or bool(turn.text.strip())
         calls = calls_of(reply)
         self._cut = bool(calls) and turn.stop_reason == "length"
         self._cuts += self._cut

@@ -36,8 +36,11 @@ _SETTLED_S = 2 * 86_400
 _SUMMED = b'{"summed":true}\n'
 """The first line of a month that was replaced by its sums."""
 
+_MOST, _MOST_USD = 2**53, 1e12
+"""No line and no sum tells more: whatever does is a mistake. Every reader of JSON knows such numbers exactly."""
+
 K = TypeVar("K", bound=Hashable)
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=250_000_000_000)]
 
 
@@ -64,7 +67,7 @@ class Line(msgspec.Struct, omit_defaults=True, gc=False):
     cache_read: Count = 0
     cache_write: Count = 0
     reasoning: Count = 0
-    cost_usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    cost_usd: Annotated[float, msgspec.Meta(ge=0, le=_MOST_USD)] = 0.0
     """Of the replies whose cost is known."""
     unpriced: Count = 0
     """Replies whose cost is not known."""
@@ -77,12 +80,13 @@ class Line(msgspec.Struct, omit_defaults=True, gc=False):
     def add(self, other: Line) -> None:
         """Take the numbers of another line in; time, session and model stay."""
         for name in _NUMBERS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            most = _MOST_USD if name == "cost_usd" else _MOST
+            setattr(self, name, min(most, getattr(self, name) + getattr(other, name)))
         for tool, use in other.tools.items():
             mine = self.tools.setdefault(tool, ToolUse())
-            mine.calls += use.calls
-            mine.failed += use.failed
-            mine.faults += use.faults
+            mine.calls = min(_MOST, mine.calls + use.calls)
+            mine.failed = min(_MOST, mine.failed + use.failed)
+            mine.faults = min(_MOST, mine.faults + use.faults)
 
 
 _NUMBERS = [f for f in Line.__struct_fields__ if f not in ("t", "session", "model", "tools")]
@@ -117,7 +121,7 @@ class Recorder:
             line.cache_read, line.cache_write = _sane(used.cache_read), _sane(used.cache_write)
             line.reasoning = _sane(used.reasoning)
         cost = None if used is None else used.cost_usd
-        if cost is not None and 0 <= cost < float("inf"):
+        if cost is not None and 0 <= cost <= _MOST_USD:
             line.cost_usd = cost
         else:
             line.unpriced = 1
@@ -179,7 +183,7 @@ class Recorder:
 
 
 def _sane(count: int | None) -> int:
-    return count if count is not None and 0 <= count < 2**63 else 0
+    return count if count is not None and 0 <= count <= _MOST else 0
 
 
 def _line_of(line: Line) -> bytes:
@@ -195,11 +199,12 @@ class _File:
     def __init__(self) -> None:
         self.trouble = ""
         self._fd = -1
+        self._path: Path | None = None
         self._until = 0.0
 
     def append(self, data: bytes) -> None:
         try:
-            if self._fd < 0 or time.time() >= self._until:
+            if self._fd < 0 or time.time() >= self._until or not self._current():
                 data = self._open() + data
             if os.write(self._fd, data) != len(data):
                 raise OSError("the disk is full")
@@ -215,6 +220,13 @@ class _File:
             with suppress(OSError):
                 os.close(fd)
 
+    def _current(self) -> bool:
+        """False: what we hold was replaced by its sums, which a clock that is ahead may do too early, or removed."""
+        try:
+            return self._path is not None and os.path.samestat(os.fstat(self._fd), self._path.stat())
+        except OSError:
+            return False
+
     def _open(self) -> bytes:
         """Open this month's file; returns the newline that a torn last line lacks."""
         self.close()
@@ -222,7 +234,7 @@ class _File:
         self._until = _month_end(moment.tm_year, moment.tm_mon)
         place = folder()
         files.make_folder(place)
-        path = place / f"{moment.tm_year:04}-{moment.tm_mon:02}.jsonl"
+        path = self._path = place / f"{moment.tm_year:04}-{moment.tm_mon:02}.jsonl"
         self._fd = files.OPS.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         if not (end := os.fstat(self._fd).st_size):
             return b""
@@ -251,7 +263,9 @@ def check() -> str:
         return ""
     if not place.is_dir():
         return "it is no folder"
-    for path in [place, *_months()]:
+    for path in [place, *_named()]:
+        if path != place and not path.is_file():
+            return f"{path.name} is no file"
         if not os.access(path, os.W_OK):
             return f"{path.name} cannot be written"
     return ""
@@ -284,6 +298,11 @@ def read(since: float = 0.0) -> Read:
 
 
 def _months() -> list[Path]:
+    return [path for path in _named() if path.is_file()]
+
+
+def _named() -> list[Path]:
+    """What has the name of a month, whatever it is."""
     try:
         paths = sorted(folder().iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -292,7 +311,7 @@ def _months() -> list[Path]:
         raise StorageError(
             f"the statistics cannot be read: {error.strerror}", hint=f"check the mode of {str(folder())!r}"
         ) from error
-    return [path for path in paths if _is_month(path.name) and path.is_file()]
+    return [path for path in paths if _is_month(path.name)]
 
 
 def _is_month(name: str) -> bool:
@@ -302,26 +321,54 @@ def _is_month(name: str) -> bool:
 
 
 def _lines_of(path: Path) -> tuple[list[Line], int]:
+    """The lines of a month, and how many could not be read."""
     try:
         data = files.read(path)
     except OSError as error:
         raise StorageError(
             f"the statistics cannot be read: {path.name}: {error.strerror}", hint=f"check {str(path)!r}"
         ) from error
-    done = data.startswith(_SUMMED)
+    lines, others = _told(data)
+    if not data.startswith(_SUMMED) and _is_over(path):
+        lines = _sums(lines)
+        with suppress(OSError, StorageError):  # it is done the next time
+            _replace(path)
+    return lines, len(others)
+
+
+def _told(data: bytes) -> tuple[list[Line], list[bytes]]:
+    """The lines, and those that are none of ours or of a release to come, as they are."""
     lines: list[Line] = []
-    skipped = 0
+    others: list[bytes] = []
     for raw in data.removeprefix(_SUMMED).split(b"\n"):
         if raw:
             try:
                 lines.append(_decode(raw))
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                skipped += 1
-    if not done and time.time() > _month_end(int(path.stem[:4]), int(path.stem[5:])) + _SETTLED_S:
-        lines = list(summed(lines, lambda line: (day_of(line), line.session, line.model)).values())
-        with suppress(StorageError):  # it is done the next time
-            files.replace(path, _SUMMED + b"".join(_line_of(line) for line in lines))
-    return lines, skipped
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                others.append(raw)
+    return lines, others
+
+
+def _is_over(path: Path) -> bool:
+    return time.time() > _month_end(int(path.stem[:4]), int(path.stem[5:])) + _SETTLED_S
+
+
+def _sums(lines: Iterable[Line]) -> list[Line]:
+    return list(summed(lines, lambda line: (day_of(line), line.session, line.model)).values())
+
+
+def _replace(path: Path) -> None:
+    """Put the sums of a month in its place, with all that could not be read. One process at a time; what another one
+    adds to the old file meanwhile goes into the new one."""
+    with files.Lock(path.with_suffix(".lock")), os.fdopen(files.OPS.open(path, os.O_RDONLY), "rb") as old:
+        data = old.read()
+        if data.startswith(_SUMMED):
+            return
+        lines, others = _told(data)
+        kept = [_line_of(line) for line in _sums(lines)] + [other + b"\n" for other in others]
+        files.replace(path, _SUMMED + b"".join(kept))
+        if late := old.read():
+            files.append(path, late)
 
 
 def day_of(line: Line) -> str:

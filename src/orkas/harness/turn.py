@@ -78,6 +78,8 @@ class Turn(msgspec.Struct, eq=False):
     stop_reason: str = ""
     output: Any = None
     """The final answer as plain data, where it must have a form."""
+    spoke: bool = False
+    """The model has said something visible since the user spoke."""
     usage: Usage = msgspec.field(default_factory=Usage)
     tools: dict[str, ToolCount] = msgspec.field(default_factory=dict)
     retries: Retries = msgspec.field(default_factory=Retries)

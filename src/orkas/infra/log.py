@@ -139,9 +139,13 @@ class _File(logging.Handler):
             self._file = None
 
 
+_PLAINLY = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Wait at no pipe."""
+
+
 def _open(where: Path) -> int:
     where.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return os.open(where, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    return os.open(where, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _PLAINLY, 0o600)
 
 
 def _same(file: int, where: Path) -> bool:

@@ -67,6 +67,14 @@ class Opaque(_Block, tag="opaque", omit_defaults=True, gc=False):
     """A block of a kind we do not know: kept, shown as nothing, given back only to the vendor that wrote it."""
 
     kind: str
+    found: bool = False
+    """It stood in a session file: it is written back as it stood there, which is ``vendor``, or its ``value`` where
+    ``vendor`` tells no ``type``."""
+
+    def as_found(self) -> Any:
+        """The block as it stood in a session file."""
+        known = self.vendor or {}
+        return known if isinstance(known.get("type"), str) else known.get("value")
 
 
 Block: TypeAlias = Text | Image | Thinking | ToolCall | Opaque
@@ -197,25 +205,37 @@ def scrub(value: Any) -> Any:
 
 def encode(value: object) -> bytes:
     """JSON of one message, block or plain value: one line, UTF-8. Never raises for lone surrogates."""
+    value = _as_found(value)
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
         return _encoder.encode(scrub(msgspec.to_builtins(value)))
 
 
+def _as_found(value: Any) -> Any:
+    """What is to be written of a value: a message with blocks that stood so in a file is plain data with these."""
+    if type(value) not in _ROLES.values() or not any(type(b) is Opaque and b.found for b in value.content):
+        return value
+    return to_record(value, all_fields=False)
+
+
 def settled(message: Message) -> tuple[Message, bytes]:
     """The message as its JSON tells it, and that: the same object unless it held halves of surrogate pairs."""
     try:
-        return message, _encoder.encode(message)
+        return message, _encoder.encode(_as_found(message))
     except UnicodeEncodeError:
         message = msgspec.convert(scrub(msgspec.to_builtins(message)), type(message))
-        return message, _encoder.encode(message)
+        return message, _encoder.encode(_as_found(message))
 
 
-def to_record(message: Message) -> dict[str, Any]:
-    """The message as plain data in the form of the session file, ``is_error`` and ``synthetic`` always present."""
+def to_record(message: Message, *, all_fields: bool = True) -> dict[str, Any]:
+    """The message as plain data in the form of the session file, ``is_error`` and ``synthetic`` always present if
+    ``all_fields``. Blocks we do not know are there as they stood."""
     record = cast("dict[str, Any]", msgspec.to_builtins(message))
-    if isinstance(message, ToolMessage):
+    for place, block in enumerate(message.content):
+        if type(block) is Opaque and block.found:
+            record["content"][place] = block.as_found()
+    if all_fields and isinstance(message, ToolMessage):
         record.setdefault("is_error", False)
         record.setdefault("synthetic", False)
     return record
@@ -315,16 +335,18 @@ def _tolerant_block(block: Any) -> Block:
     if isinstance(block, str):
         return Text(text=block)
     if not isinstance(block, dict):
-        return Opaque(kind="unknown", vendor={"value": block})
+        return Opaque(kind="unknown", vendor={"value": block}, found=True)
     name = block.get("type")
     kind = _KNOWN.get(name) if isinstance(name, str) else None
     if kind is None:
-        return Opaque(kind=name if isinstance(name, str) else "unknown", vendor=block)
+        if isinstance(name, str):
+            return Opaque(kind=name, vendor=block, found=True)
+        return Opaque(kind="unknown", vendor={"value": block}, found=True)
     fields = _fields(block, kind)
     if kind is ToolCall:
         fields = {"id": "", "name": "", **fields, **_arguments(block)}
     elif _NEEDED.get(kind, "type") not in {"type", *fields}:
-        return Opaque(kind=str(name), vendor={"value": block})  # wrapped: no vendor gets a broken block back
+        return Opaque(kind=str(name), vendor={"value": block}, found=True)  # wrapped: no vendor gets a broken one back
     return kind(**fields)
 
 

@@ -245,12 +245,13 @@ class Meter:
             return self._sums[upto] + around
         return sum(map(self._size, sent[:upto])) + around
 
-    def refused(self, model: str, error: ProviderError) -> None:
-        """The vendor called a request too long: learn the window from it (see ``Windows.refused``)."""
+    def refused(self, model: str, error: ProviderError) -> bool:
+        """The vendor called a request too long: learn the window from it. Returns whether a shorter history may cure it
+        (see ``Windows.refused``)."""
         if self._asked is not None:
             self.load(*self._asked)
         sent = self._sent
-        self._windows.refused(
+        return self._windows.refused(
             model, error, (sent[0].messages + sent[0].fixed, sent[0].fixed, sent[1]) if sent else None
         )
 

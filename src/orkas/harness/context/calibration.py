@@ -19,6 +19,8 @@ _log = logging.getLogger("orkas.calibration")
 
 LOWEST, HIGHEST = 0.25, 4.0
 """Ratios outside are no measure of a vocabulary but of something else (a proxy, a fake, a cut prompt)."""
+SMALLEST = 1_000
+"""A number below is no window of a model: nothing could be done in it."""
 _SMOOTHING = 0.3
 """Weight of a new measure once a few are known; the first ones are averaged."""
 _MATERIAL = 0.02
@@ -73,7 +75,8 @@ class Learnt(msgspec.Struct, omit_defaults=True):
 
     @property
     def sane(self) -> bool:
-        return LOWEST <= self.ratio <= HIGHEST and self.measures >= 0 and (self.window is None or self.window > 0)
+        known = self.window is None or self.window >= SMALLEST
+        return LOWEST <= self.ratio <= HIGHEST and self.measures >= 0 and known
 
 
 class _File(msgspec.Struct):

@@ -110,11 +110,13 @@ class Compactor:
         self._know(turn)
         try:
             job = _Job(turn, self._policy.budgets, overflowed=overflowed, forced=forced)
-            job.split()
         except ProviderError:
-            if not overflowed and self._tests(turn):
+            if overflowed or not self._tests(turn):
+                raise
+            if not forced:
                 return
-            raise
+            job = _Job(turn, self._policy.budgets, overflowed=False, forced=True)
+        job.split()
         stuck = (job.plan.pointless and job.must) or job.quoted()
         if stuck and not overflowed and not forced and self._tests(turn):
             return

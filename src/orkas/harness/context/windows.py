@@ -46,13 +46,14 @@ class Windows:
         window = min(self.given, told) if self.given and told else told or learnt or known
         return min(window, self._guessed.get(model, window)), known
 
-    def refused(self, model: str, error: ProviderError, sent: tuple[int, int, int] | None) -> None:
+    def refused(self, model: str, error: ProviderError, sent: tuple[int, int, int] | None) -> bool:
         """A request was called too long. ``sent``: tokens of it all and of its fixed part as we believe, and the
         window without what refusals taught.
 
         A number in the refusal is kept for later sessions, with its date. Without one the request itself is the
         measure, for this agent alone, and never so low that no conversation would be left. A refusal that does not
-        even speak of tokens teaches nothing where the request was small.
+        even speak of tokens teaches nothing where the request was small. Returns whether a shorter history may
+        cure it.
         """
         total, fixed, known = sent or (None, 0, 0)
         window = error.window
@@ -62,6 +63,7 @@ class Windows:
         elif total is not None and not (error.vague and total < _TELLING * known):
             guess = max(total, _LEAST_GUESS, 2 * fixed)
             self._guessed[model] = min(guess, self._guessed.get(model, guess))
+        return not error.vague or total is None or total >= _LEAST_GUESS
 
     def took(self, model: str, counted: int) -> None:
         """The vendor counted so many tokens and replied: a window below is none."""

@@ -75,7 +75,8 @@ def find(data: bytes, summary: str) -> tuple[Compacted, list[Record]] | None:
         records = [Record(line, decode_message(line)) for line in found[1]]
     except (ValueError, RecursionError):
         raise damaged from None
-    if len(records) != mark.before - len(mark.kept) or any(r.message is None for r in records):
+    kept = {place for place, _ in mark.kept if 0 <= place < mark.before}
+    if len(kept) != len(mark.kept) or len(records) != mark.before - len(kept) or any(not r.message for r in records):
         raise damaged
     return mark, records
 

@@ -144,7 +144,9 @@ class Inbox:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 self._damaged.append(line)
                 continue
-            if record.id in sent or record.id in records:
+            if not _sendable(record, line):
+                self._damaged.append(line)
+            elif record.id in sent or record.id in records:
                 self._stale = True
             else:
                 records[record.id] = record
@@ -153,7 +155,7 @@ class Inbox:
             number = len(self._damaged)
             lines = "one line" if number == 1 else f"{number} lines"
             self.warnings.append(
-                f"{lines} of {path.name!r}, messages that waited to be sent, cannot be read and are not sent; "
+                f"{lines} of {path.name!r}, messages that waited to be sent, cannot be used and are not sent; "
                 f"what is left of them is set aside in {_aside(path).name!r}"
             )
 
@@ -178,6 +180,11 @@ class Inbox:
         else:
             files.remove(path, ops=self._ops)
         self._stale = False
+
+
+def _sendable(record: _Record, line: bytes) -> bool:
+    """Whether ``steer`` or ``queue`` could have written it."""
+    return bool(record.id and record.text.strip()) and len(record.text) <= LONGEST and len(line) <= 2 * _LARGEST
 
 
 def _checked(text: str) -> str:

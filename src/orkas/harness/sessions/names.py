@@ -11,7 +11,7 @@ from pathlib import Path
 from orkas.infra.errors import SessionMissing, UsageError
 from orkas.infra.home import home
 
-__all__ = ["find", "fresh_name", "locate", "missing", "path_of", "sessions_folder", "valid_id"]
+__all__ = ["find", "fresh_name", "locate", "missing", "path_of", "sessions_folder", "usable", "valid_id"]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}", re.ASCII)
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII | re.IGNORECASE)
@@ -39,6 +39,14 @@ def fresh_name() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
 
 
+def usable(name: str) -> bool:
+    """Whether a session can have this name: a file put there by hand may have any."""
+    try:
+        return bool(valid_id(name))
+    except UsageError:
+        return False
+
+
 def sessions_folder() -> Path:
     """Where the sessions lie. Not created here."""
     return home() / "sessions"
@@ -51,15 +59,16 @@ def locate(where: str | Path) -> Path:
         UsageError: it is no path of a file and no session can have this name.
     """
     text = str(where)
-    if isinstance(where, Path) or text.endswith(".jsonl") or os.sep in text or (os.altsep and os.altsep in text):
+    if isinstance(where, Path) or os.sep in text or (os.altsep and os.altsep in text):
         return Path(where)
+    as_path = text.endswith(".jsonl") or _is_file(text)
     try:
         path, exists = find(text)
     except UsageError:
-        if _is_file(text):
+        if as_path:
             return Path(text)
         raise
-    return path if exists or not _is_file(text) else Path(text)
+    return path if exists or not as_path else Path(text)
 
 
 def path_of(name: str) -> Path:
@@ -102,5 +111,5 @@ def find(name: str) -> tuple[Path, bool]:
 def _is_file(text: str) -> bool:
     try:
         return Path(text).is_file()
-    except ValueError:  # a NUL in it
+    except (ValueError, OSError):  # a NUL in it, too long
         return False

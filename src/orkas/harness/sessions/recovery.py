@@ -60,9 +60,13 @@ class Recovered(msgspec.Struct, eq=False):
 
     @property
     def version(self) -> int:
-        """Version of the file. Whatever is not a number we know counts as newer."""
-        version = self.header.get("version", VERSION)
-        return version if isinstance(version, int) else VERSION + 1
+        """Version of the file. Whatever does not say a whole number counts as newer; nothing said is the first."""
+        version = self.header.get("version")
+        if isinstance(version, str) and version.isascii() and version.isdecimal() and len(version) < 10:
+            return int(version)
+        if isinstance(version, float) and version.is_integer():
+            return int(version)
+        return 1 if version is None else version if isinstance(version, int) else VERSION + 1
 
     @property
     def newer(self) -> bool:

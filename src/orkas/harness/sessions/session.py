@@ -27,7 +27,7 @@ from orkas.harness.sessions.healing import heal
 from orkas.harness.sessions.inbox import Inbox
 from orkas.harness.sessions.names import find, locate, missing, sessions_folder, valid_id
 from orkas.harness.sessions.recovery import Record, Recovered
-from orkas.harness.sessions.store import JsonlStore, files_of
+from orkas.harness.sessions.store import JsonlStore, Stored, files_of
 from orkas.infra import files
 from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.messages import (
@@ -286,8 +286,18 @@ class Session:
         self.rewrite([*messages[:first], *messages[at:]])
         return at - first
 
-    def fill(self, messages: Sequence[Message]) -> None:
+    def stored(self) -> list[Stored]:
+        """The records of the file as it was loaded, header left out, each with the one of ``messages`` that it holds.
+
+        Raises:
+            StorageError: it was rewritten since.
+        """
+        return [] if self._store is None else self._store.stored()
+
+    def fill(self, messages: Sequence[Message], records: Sequence[Stored] = ()) -> None:
         """``append`` for a session that has no messages yet: after a crash all of them are there, or no session.
+
+        ``records``: those of the session they come from; what stands there goes into the file byte for byte.
 
         Raises:
             StorageError: it still has none, and no file.
@@ -295,7 +305,11 @@ class Session:
         self._take(messages)
         self._pending.clear()  # they go into the file as a whole, not one after another
         try:
-            self.rewrite(self.messages)
+            if self._store is None:
+                return
+            self._attachments.flush()
+            self._store.fill(self.messages, records)
+            self._round = None
         except BaseException:
             self.messages.clear()
             self._pending.clear()

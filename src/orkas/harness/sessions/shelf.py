@@ -19,11 +19,11 @@ import msgspec
 
 from orkas.harness.pairing import cut_points, is_clean_cut
 from orkas.harness.sessions.healing import heal
-from orkas.harness.sessions.names import fresh_name, locate, path_of, sessions_folder
+from orkas.harness.sessions.names import fresh_name, locate, path_of, sessions_folder, usable
 from orkas.harness.sessions.page import to_html
 from orkas.harness.sessions.recovery import recover
 from orkas.harness.sessions.session import Session
-from orkas.harness.sessions.store import JsonlStore, files_of
+from orkas.harness.sessions.store import JsonlStore, Stored, files_of, woven
 from orkas.harness.sessions.transcript import to_markdown
 from orkas.infra import files
 from orkas.infra.errors import SessionUnreadable, StorageError, UsageError
@@ -49,6 +49,7 @@ __all__ = [
 
 _HEAD_BYTES, _TAIL_BYTES = 32 * 1024, 16 * 1024
 _SKEW = 60.0  # seconds by which a time may lie in the future and still be believed
+_TRIES = 3
 _TITLE = 80
 _BESIDE = re.compile(r"(.+?)\.(?:jsonl\.(?:damaged|archive|inbox|original(?:-\d+)?)|inbox)", re.DOTALL)
 
@@ -58,8 +59,8 @@ class SessionInfo(msgspec.Struct):
 
     id: str
     title: str
-    """The beginning of the first thing the user said, or why the file cannot be read; empty if the user spoke far from
-    the start of the file."""
+    """The beginning of the first thing the user said, or why the file cannot be read or used; empty if the user spoke
+    far from the start of the file."""
     updated: str
     """UTC, ISO 8601. Empty when neither the records nor the file tell a believable time."""
     bytes: int
@@ -114,8 +115,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 def last() -> str | None:
     """The id of the newest session, the one to continue; None if there is none."""
-    sessions = list_sessions()
-    return sessions[0].id if sessions else None
+    return next((info.id for info in list_sessions() if usable(info.id)), None)
 
 
 def check(path: str | Path) -> dict[str, Any]:
@@ -178,13 +178,24 @@ def export(name: str | Path, format: Literal["md", "html", "jsonl"]) -> str:
     """
     if format not in ("md", "html", "jsonl"):
         raise UsageError(f"there is no export format {format!r}", hint="use md, html or jsonl")
+    if format == "jsonl":
+        session, records = _with_records(name)
+        header = {"type": "session", "version": 1, "id": session.id, "created": now()}
+        return b"\n".join([encode(header), *woven(records, session.messages), b""]).decode()
     session = Session.read(name)
     if format == "md":
         return to_markdown(session.id, session.messages)
-    if format == "html":
-        return to_html(session.id, session.messages, session.media)
-    header = {"type": "session", "version": 1, "id": session.id, "created": now()}
-    return b"".join(encode(r) + b"\n" for r in [header, *session.records()]).decode()
+    return to_html(session.id, session.messages, session.media)
+
+
+def _with_records(where: str | Path) -> tuple[Session, list[Stored]]:
+    """A session, and the records of its file at the same moment."""
+    for _ in range(_TRIES):
+        session = Session.read(where)
+        with suppress(StorageError):  # rewritten in between by the one who has it open
+            return session, session.stored()
+    session = Session.read(where)
+    return session, session.stored()
 
 
 def import_file(path: str | Path, *, ops: files.Ops = files.OPS) -> str:
@@ -192,12 +203,18 @@ def import_file(path: str | Path, *, ops: files.Ops = files.OPS) -> str:
 
     Raises:
         SessionMissing, SessionUnreadable: there is no such file.
-        UsageError: it holds not a single message.
+        UsageError: it holds not a single message, or its folder of files is a link.
     """
-    source = Session.read(Path(path))
+    folder = files_of(Path(path))
+    if folder.is_symlink():  # it could lead to any file of this machine
+        raise UsageError(
+            f"{folder.name!r}, the files of the session, is a link, which an import does not follow",
+            hint="put a copy of the folder in its place, or move the link away",
+        )
+    source, records = _with_records(Path(path))
     if not source.messages:
         raise UsageError(f"{str(path)!r} holds no messages", hint="give the path of a session file (JSON lines)")
-    return _copy(source, source.messages, ops)
+    return _copy(source, records, source.messages, ops)
 
 
 def fork(name: str, at: int | None = None, *, ops: files.Ops = files.OPS) -> str:
@@ -207,8 +224,11 @@ def fork(name: str, at: int | None = None, *, ops: files.Ops = files.OPS) -> str
         UsageError: there is no such message, or a tool round would be cut in two.
         SessionMissing, SessionUnreadable: there is no such session.
     """
-    source = Session.read(path_of(name))
-    return _copy(source, source.messages[: _cut(source, at)], ops)
+    source, records = _with_records(path_of(name))
+    messages = source.messages[: _cut(source, at)]
+    if len(messages) < len(source.messages):
+        records = _up_to(records, messages)
+    return _copy(source, records, messages, ops)
 
 
 def rewind(name: str, to: int, *, ops: files.Ops = files.OPS) -> None:
@@ -318,13 +338,20 @@ def _cut(session: Session, number: int | None) -> int:
     return number
 
 
-def _copy(source: Session, messages: list[Message], ops: files.Ops) -> str:
+def _up_to(records: list[Stored], messages: list[Message]) -> list[Stored]:
+    """The records up to the last of these messages."""
+    kept = {id(m) for m in messages}
+    last = max((n for n, (_, m) in enumerate(records, 1) if id(m) in kept), default=0)
+    return records[:last]
+
+
+def _copy(source: Session, records: list[Stored], messages: list[Message], ops: files.Ops) -> str:
     """A new session with these messages and the files they name."""
     with Session.open(fresh_name(), ops=ops) as copy:
         for file in _files_named(messages):
             _copy_file(source, copy, file, ops)
         if messages:
-            copy.fill(messages)
+            copy.fill(messages, records)
         return copy.id
 
 
@@ -391,6 +418,8 @@ def _look(path: Path, now_s: float) -> _Line:
     updated = _believable([seconds(newest[-1].ts) if newest else 0.0, status.st_mtime], now_s)
     model = next((m.model for m in reversed(newest or first) if isinstance(m, AssistantMessage) and m.model), "")
     title = _title(first) or _title_of_cut(head[end:])
+    if not usable(_id(path)):
+        title = f"(cannot be used under this name: rename the file) {title}".rstrip()
     return updated, status.st_mtime_ns, SessionInfo(_id(path), title, _stamp(updated), status.st_size, model)
 
 

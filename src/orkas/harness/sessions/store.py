@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import itertools
 import stat
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -23,7 +24,7 @@ from orkas.infra import files
 from orkas.infra.errors import SessionMissing, SessionUnreadable, StorageError
 from orkas.infra.messages import Message, Text, ToolMessage, encode, loads, now
 
-__all__ = ["HEAD", "LINE_CAP", "SPILL_CAP", "JsonlStore", "clip", "files_of", "read_bytes"]
+__all__ = ["HEAD", "LINE_CAP", "SPILL_CAP", "JsonlStore", "Stored", "clip", "files_of", "read_bytes", "woven"]
 
 LINE_CAP = 4 * 1024 * 1024
 """No line that we write is longer, in bytes. A model's longest answer is far below it."""
@@ -70,6 +71,10 @@ def read_bytes(path: Path) -> bytes:
         ) from error
 
 
+Stored: TypeAlias = tuple[Record, Message | None]
+"""A record of the file, and the object in memory that stands for the message it holds."""
+
+
 class JsonlStore:
     """One session file. ``load`` before anything else; hold the session's lock before ``append`` or ``rewrite``."""
 
@@ -78,6 +83,7 @@ class JsonlStore:
         self._id = id
         self._ops = ops
         self.found = Recovered()
+        self._loaded = 0  # bytes of the file
         self._file = files.AppendFile(path, ops=ops)
         self._stored: list[Message] = []  # one for each message record of the file, in its order
 
@@ -93,6 +99,7 @@ class JsonlStore:
             if not missing_ok:
                 raise
             data = b""
+        self._loaded = len(data)
         found = self.found = recover(data)
         if len(data) > LINE_CAP:
             found.messages = [_bounded(m) for m in found.messages]
@@ -164,6 +171,24 @@ class JsonlStore:
         self._replace(data, messages)
         return messages
 
+    def fill(self, messages: Sequence[Message], records: Sequence[Stored]) -> None:
+        """Make the file of a new session: ``messages``, with the very bytes of those that ``records`` hold, and the
+        records of other types among them.
+
+        Raises:
+            StorageError: there still is no file.
+        """
+        self._replace(b"\n".join([self._header().rstrip(), *woven(records, messages), b""]), messages)
+
+    def stored(self) -> list[Stored]:
+        """The records of the file as it was loaded, without its header.
+
+        Raises:
+            StorageError: it was rewritten since.
+        """
+        records = self._paired(records_of(read_bytes(self.path)[: self._loaded]))
+        return [(r, m) for r, m in records if m is not None or loads(r.raw)["type"] != "session"]
+
     def _replace(self, data: bytes, messages: Sequence[Message]) -> None:
         self._file.close()  # Windows does not replace an open file
         files.replace(self.path, data, ops=self._ops)
@@ -218,9 +243,11 @@ class JsonlStore:
     def _beside(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)
 
-    def _records(self) -> list[tuple[Record, Message | None]]:
+    def _records(self) -> list[Stored]:
         """The records of the file, each with the object that stands for it in memory."""
-        records = records_of(read_bytes(self.path)) if self._file.end or self.found.torn else []
+        return self._paired(records_of(read_bytes(self.path)) if self._file.end or self.found.torn else [])
+
+    def _paired(self, records: Sequence[Record]) -> list[Stored]:
         mine = iter(self._stored)
         if sum(r.message is not None for r in records) != len(self._stored):
             raise StorageError(
@@ -231,34 +258,43 @@ class JsonlStore:
 
     def _compose(
         self,
-        records: Sequence[tuple[Record, Message | None]],
+        records: Sequence[Stored],
         messages: Sequence[Message],
         raws: Mapping[int, bytes] = MappingProxyType({}),
     ) -> bytes:
-        """The new content: other records keep their place among the messages that stay.
+        """The new content, as ``woven``, behind the header of the old one."""
+        heads = (n for n, (r, m) in enumerate(records) if m is None and loads(r.raw)["type"] == "session")
+        head = next(heads, None)
+        first = self._header().rstrip() if head is None else records[head][0].raw
+        rest = [record for n, record in enumerate(records) if n != head]
+        return b"\n".join([first, *woven(rest, messages, raws), b""])
 
-        ``raws``: the bytes of messages that come from elsewhere, by identity.
-        """
-        place = {id(m): i for i, (_, m) in enumerate(records) if m is not None}
-        others = [(i, r.raw) for i, (r, m) in enumerate(records) if m is None]
-        heads = [n for n, (_, raw) in enumerate(others) if loads(raw)["type"] == "session"]
-        lines = [others.pop(heads[0])[1] if heads else self._header().rstrip()]
-        for message in messages:
-            i = place.get(id(message))
-            while others and i is not None and others[0][0] < i:
-                lines.append(others.pop(0)[1])
-            lines.append(records[i][0].raw if i is not None else raws.get(id(message)) or encode(message))
-        return b"\n".join([*lines, *(raw for _, raw in others), b""])
-
-    def _archive(
-        self, records: Sequence[tuple[Record, Message | None]], messages: Sequence[Message], summary: str = ""
-    ) -> None:
+    def _archive(self, records: Sequence[Stored], messages: Sequence[Message], summary: str = "") -> None:
         """Save what is about to leave the file."""
         staying = {id(m) for m in messages}
         leaving = [r.raw for r, m in records if m is not None and id(m) not in staying]
         mark = archive.mark_of([m for _, m in records if m is not None], messages, summary) if summary else None
         if leaving:
             files.append(self._beside(".archive"), archive.block(leaving, mark), ops=self._ops)
+
+
+def woven(
+    records: Sequence[Stored], messages: Sequence[Message], raws: Mapping[int, bytes] = MappingProxyType({})
+) -> list[bytes]:
+    """The lines of a history: messages that ``records`` hold keep their very bytes, and other records their place
+    among them.
+
+    ``raws``: the bytes of messages that come from elsewhere, by identity.
+    """
+    place = {id(m): i for i, (_, m) in enumerate(records) if m is not None}
+    others = deque((i, r.raw) for i, (r, m) in enumerate(records) if m is None)
+    lines: list[bytes] = []
+    for message in messages:
+        i = place.get(id(message))
+        while others and i is not None and others[0][0] < i:
+            lines.append(others.popleft()[1])
+        lines.append(records[i][0].raw if i is not None else raws.get(id(message)) or encode(message))
+    return lines + [raw for _, raw in others]
 
 
 def _bounded(message: Message) -> Message:

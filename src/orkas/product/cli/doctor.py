@@ -62,12 +62,15 @@ def _do(options: argparse.Namespace) -> int:
     return int(any(finding.level == "problem" for finding in found))
 
 
+_LONGEST = 4_000
+
+
 def _show(finding: Finding) -> None:
     mark, colour = {"ok": ("ok", "green"), "note": ("--", "dim"), "warning": ("!", "yellow"), "problem": ("NO", "red")}[
         finding.level
     ]
     out_mark = terminal.style(f"{mark:<3}", colour, sys.stdout)
-    sys.stdout.write(f"{out_mark}{finding.area:<10} {terminal.inert(finding.text, screen=True)}\n")
+    sys.stdout.write(f"{out_mark}{finding.area:<10} {terminal.label(finding.text, _LONGEST)}\n")
 
 
 def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:

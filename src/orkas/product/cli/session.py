@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from orkas.infra.errors import SessionMissing
-from orkas.infra.terminal import is_tty, size_text
+from orkas.infra.terminal import is_tty, label, size_text
 from orkas.product.cli import compacting, out, parsing
 
 __all__ = ["parser"]
@@ -108,6 +110,11 @@ FOLDED = 40
 """Lines of a tool's result that a terminal is shown unless all are asked for."""
 
 
+_LINE_END = re.compile(r"\r\n|\r|\n")
+"""Also a lone carriage return: all that was said stays behind the indent, and none of it looks like a message."""
+_WHOLE = 1 << 30
+
+
 FIRST = 1
 """The number of the first message, as the shelf counts."""
 
@@ -120,7 +127,7 @@ def _show_message(n: int, message: Any, *, folded: bool) -> None:
     for block in message.content:
         match block:
             case Text():
-                lines = block.text.rstrip("\n").split("\n")
+                lines = _LINE_END.split(block.text.rstrip("\r\n"))
                 most = FOLDED if folded and isinstance(message, ToolMessage) else len(lines)
                 out.lines(f"    {line}" for line in lines[:most])
                 if len(lines) > most:
@@ -129,9 +136,9 @@ def _show_message(n: int, message: Any, *, folded: bool) -> None:
                 from orkas.infra.messages import encode
 
                 given = block.arguments_raw if block.arguments is None else encode(block.arguments).decode()
-                out.line(f"    → {block.name} {given or ''}".rstrip())
+                out.line(f"    → {label(block.name)} {label(given or '', _WHOLE)}".rstrip())
             case Image():
-                out.line(f"    ({block.media_type})")
+                out.line(f"    ({label(block.media_type)})")
 
 
 def _role(message: Any) -> str:
@@ -177,10 +184,13 @@ def _file(given: str) -> Path | str:
     Raises:
         SessionMissing: it is a path, and nothing is there.
     """
+    from orkas.harness.sessions.names import locate
+
     path = Path(given)
-    if path.exists():
-        return path
-    if path.name != given or given.endswith(".jsonl"):
+    with suppress(OSError, ValueError):  # too long for a path, or a NUL in it: what reads it says so
+        if path.exists():
+            return path
+    if path.name != given or (given.endswith(".jsonl") and locate(given) == path):
         raise SessionMissing(
             f"there is no file {given!r}", hint="give a session file, or a name from `orkas session list`"
         )
