@@ -619,3 +619,14 @@ def test_a_repair_keeps_what_nobody_knows(home: Path):
     path.write_bytes(path.read_bytes() + b"garbage\n" + b'{"type":"note","keep":"the last"}\n')
     assert shelf.repair(path).rewritten
     assert path.read_bytes().split(b"\n")[:-1] == [*STRANGE, b'{"type":"note","keep":"the last"}']
+
+
+@pytest.mark.parametrize("odd", [b'"\xff"', b"[" * 900 + b"]" * 900, b"1e999", b'"\\ud800"'])
+def test_odd_values_stop_no_copy_and_no_repair(home: Path, odd: bytes):
+    path = strange(home)
+    line = b'{"role":"assistant","content":[{"type":"tool_call","id":"c","name":"t","arguments":{"a":%b}}],"zz":%b}'
+    path.write_bytes(path.read_bytes() + line % (odd.replace(b"\xff", b""), odd) + b"\n")
+    assert Session.read(shelf.fork("x")).messages == Session.read("x").messages
+    assert "and me" in shelf.export("x", "jsonl")
+    assert shelf.repair(path).rewritten
+    assert not shelf.repair(path).rewritten

@@ -26,7 +26,10 @@ def valid_id(name: str) -> str:
     if _ID.fullmatch(name) and not name.endswith(".") and not _RESERVED.fullmatch(name):
         return name
     if _RESERVED.fullmatch(name):
-        raise UsageError(f"{name!r} is a name that Windows keeps for a device", hint=f"use another one, as my-{name}")
+        raise UsageError(
+            f"{name!r} cannot be the name of a session: Windows keeps it for a device",
+            hint=f"use another one, as my-{name}",
+        )
     shown = ascii(name if len(name) <= 60 else name[:57] + "...")
     raise UsageError(
         f"{shown} cannot be the name of a session",

@@ -181,7 +181,7 @@ def export(name: str | Path, format: Literal["md", "html", "jsonl"]) -> str:
     if format == "jsonl":
         session, records = _with_records(name)
         header = {"type": "session", "version": 1, "id": session.id, "created": now()}
-        return b"\n".join([encode(header), *woven(records, session.messages), b""]).decode()
+        return b"\n".join([encode(header), *woven(records, session.messages), b""]).decode(errors="replace")
     session = Session.read(name)
     if format == "md":
         return to_markdown(session.id, session.messages)
