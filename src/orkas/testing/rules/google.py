@@ -86,7 +86,7 @@ def _faults(body: Any, model: str, signatures: Collection[str] | None) -> Iterat
     yield from _system(body.get("systemInstruction"))
     yield from _tools(body)
     yield from _options(body.get("generationConfig"), model)
-    yield from _form(_camel(body.get("generationConfig") or {}), body, model)
+    yield from _form(body.get("generationConfig"), body, model)
 
 
 def _camel(value: dict[str, Any]) -> dict[str, Any]:
@@ -366,7 +366,10 @@ def _schema(schema: Any, at: str, *, top: bool = False) -> Iterator[Rejection]:
             yield _field(f"{at}.required[{i}]", "property is not defined")
 
 
-def _form(options: dict[str, Any], body: dict[str, Any], model: str) -> Iterator[Rejection]:
+def _form(options: Any, body: dict[str, Any], model: str) -> Iterator[Rejection]:
+    if not isinstance(options, dict):
+        return
+    options = _camel(options)
     kind, schema = options.get("responseMimeType"), options.get("responseJsonSchema")
     if schema is not None and kind != "application/json":
         yield _field("generation_config.response_json_schema", "only allowed with response_mime_type application/json")
