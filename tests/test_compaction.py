@@ -501,7 +501,7 @@ async def test_stop_during_a_compaction_replaces_nothing() -> None:
     talk(agent.session)
     before = list(agent.session.messages)
     task = asyncio.ensure_future(agent.compact())
-    while not agent._provider.requests:  # type: ignore[union-attr]
+    while not agent._first.provider.requests:  # type: ignore[union-attr]
         await asyncio.sleep(0.001)
     agent.stop()
     with pytest.raises(UsageError, match="stopped"):

@@ -38,8 +38,12 @@ MODELS = {
 KIN = {
     "deepseek": "deepseek/deepseek-chat", "vertex": "vertex/gemini-3-pro-preview",
     "vertex-anthropic": "vertex-anthropic/claude-sonnet-4-5@20250929", "azure": "azure/gpt-5.4",
+    "ollama": "ollama/qwen3:8b", "cohere": "cohere/command-a-reasoning-08-2025",
+    "bedrock": "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", "nova": "bedrock/us.amazon.nova-2-lite-v1:0",
 }  # fmt: skip
-"""The same dialects at other vendors."""
+"""The same dialects at other vendors, and further dialects, whose changes of hands stand in ``test_changing_hands``."""
+OWN_PATHS = {"ollama", "cohere", "bedrock", "nova"}
+"""Those that are reached below another path than ``/v1``."""
 SEALING = {"anthropic", "responses", "google"}
 """Those that give out what must come back as it was."""
 ENVIRON = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "us-east5"}
@@ -81,7 +85,7 @@ class Speaker:
         self.name = name
         self._vendor = vendor
         self.provider: LLMProvider
-        base = f"{vendor.base_url}/v1"
+        base = vendor.base_url if name in OWN_PATHS else f"{vendor.base_url}/v1"
         model = (MODELS | KIN)[name]
         self.provider, self.model = resolve(model, base_url=base, api_key="k", environ=ENVIRON, http=http)
 

@@ -7,12 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from orkas.harness.sessions import shelf
 from orkas.harness.sessions.recovery import records_of, recover
 from orkas.harness.sessions.store import JsonlStore
+from orkas.infra.errors import SessionUnreadable
 from orkas.infra.messages import AssistantMessage, Text, ToolCall, encode, text_of, tool_result, user_message
 
 BROKEN = b'{"role":"assistant","content":[{"type":"text","text":"first\nhalf"}],"id":"a"}'
@@ -114,7 +115,10 @@ def test_reading_for_use_and_reading_for_a_rewrite_agree(data: bytes):
 def test_what_can_be_read_can_be_repaired(tmp_path_factory: pytest.TempPathFactory, data: bytes):
     path: Path = tmp_path_factory.mktemp("r") / "s.jsonl"
     path.write_bytes(data)
-    before = shelf.check(path)["messages"]
+    try:
+        before = shelf.check(path)["messages"]
+    except SessionUnreadable:  # a file of another kind
+        reject()
     shelf.repair(path)
     assert shelf.check(path)["messages"] == before
     assert JsonlStore(path, id="s").load().damaged == []

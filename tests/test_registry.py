@@ -102,10 +102,20 @@ def test_what_cannot_be_told_is_wrong_usage_with_a_way_out(model: str, words: tu
         ("anthropic/claude-x", {"ANTHROPIC_BASE_URL": "https://h"}, "https://h/v1/messages"),
         ("custom/m", {"CUSTOM_BASE_URL": "localhost:9000"}, "http://localhost:9000/v1/chat/completions"),
         ("custom/m", {"CUSTOM_BASE_URL": "https://h/api?v=1"}, "https://h/api/chat/completions?v=1"),
-        ("ollama/m", {}, "http://127.0.0.1:11434/v1/chat/completions"),
-        ("ollama/m", {"OLLAMA_HOST": "0.0.0.0"}, "http://127.0.0.1:11434/v1/chat/completions"),
-        ("ollama/m", {"OLLAMA_HOST": "box:1234"}, "http://box:1234/v1/chat/completions"),
-        ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/v1"}, "https://o.example/v1/chat/completions"),
+        ("ollama/m", {}, "http://127.0.0.1:11434/api/chat"),
+        ("ollama/m", {"OLLAMA_HOST": "0.0.0.0"}, "http://127.0.0.1:11434/api/chat"),
+        ("ollama/m", {"OLLAMA_HOST": "box:1234"}, "http://box:1234/api/chat"),
+        ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/v1"}, "https://o.example/api/chat"),
+        ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/x/v1/"}, "https://o.example/x/api/chat"),
+        ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/api"}, "https://o.example/api/chat"),
+        ("ollama/m", {"OLLAMA_BASE_URL": "https://o.example/api/chat"}, "https://o.example/api/chat"),
+        ("cohere/m", {"COHERE_BASE_URL": "https://h/v2/chat"}, "https://h/v2/chat"),
+        ("ollama-chat/m", {}, "http://127.0.0.1:11434/v1/chat/completions"),
+        ("ollama-chat/m", {"OLLAMA_HOST": "box:1234"}, "http://box:1234/v1/chat/completions"),
+        ("command-a-03-2025", {}, "https://api.cohere.com/v2/chat"),
+        ("cohere/m", {"COHERE_BASE_URL": "https://h/compatibility/v1"}, "https://h/v2/chat"),
+        ("bedrock/m", {"AWS_REGION": "us-east-1"}, "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse-stream"),
+        ("bedrock/m", {"BEDROCK_BASE_URL": "h"}, "https://h/model/m/converse-stream"),
         ("groq/m", {}, "https://api.groq.com/openai/v1/chat/completions"),
         ("groq/m", {"GROQ_BASE_URL": "http://h"}, "http://h/openai/v1/chat/completions"),
         ("gemini-2.5-pro", {}, f"{STUDIO}/models/gemini-2.5-pro:streamGenerateContent?alt=sse"),
@@ -198,14 +208,18 @@ def test_a_given_key_comes_before_the_environment() -> None:
     assert request("openai/m", {"OPENAI_API_KEY": "env"}, api_key="given").headers["authorization"] == "Bearer given"
 
 
+APIS = (
+    "openai_responses", "openai_chat", "anthropic_messages", "google_generate_content", "ollama_chat",
+    "bedrock_converse", "cohere_chat", "demo",
+)  # fmt: skip
+
+
 def test_every_row_resolves() -> None:
     for vendor in vendor_names():
         model = "offline" if vendor == "demo" else "some/model"
         provider, name = resolve(f"{vendor}/{model}", base_url="http://h/v1", api_key="k", environ={})
         assert (provider.id, name) == (vendor, model)
-        assert provider.api in (
-            "openai_responses", "openai_chat", "anthropic_messages", "google_generate_content", "demo",
-        )  # fmt: skip
+        assert provider.api in APIS
 
 
 def test_rows_claim_no_prefix_twice() -> None:

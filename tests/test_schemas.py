@@ -59,6 +59,7 @@ EVENTS: list[events.Event] = [
     events.Compaction(6, 100, 20),
     events.Retry(7, 1, "overloaded", 0.5, 12),
     events.Notice(8, "warning", "clipped"),
+    events.Fallback(9, "v/other", "overloaded"),
     events.Done(9, "completed", "a", "stop", "v/m", "s", 1, Usage(), {"add": events.ToolCount(1)}),
     events.UserInput(10, "u1", "and then?"),
     events.Done(

@@ -32,12 +32,17 @@ from orkas.infra.messages import (
 from orkas.infra.net import Http, Limits
 from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, Dialect, Part, Reader, TextPart, ThinkingPart
+from orkas.providers.bedrock import Bedrock
+from orkas.providers.cohere import Cohere
 from orkas.providers.errors import classify
+from orkas.providers.eventstream import Frames
 from orkas.providers.google import Google
 from orkas.providers.http import HttpProvider
+from orkas.providers.ollama import Ollama
 from orkas.providers.openai_chat import OpenAIChat
 from orkas.providers.openai_responses import OpenAIResponses
 from orkas.providers.vendors import Vendor
+from orkas.testing.rendering_bedrock import frame
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 WIRE = SHARED / "wire"
@@ -48,6 +53,7 @@ CASES = sorted(
     p.parent
     for kind in (
         "anthropic/messages", "vertex/anthropic_messages", "*/chat_completions", "*/responses", "*/*generate_content",
+        "ollama/api_chat", "bedrock/*", "cohere/chat_v2",
     )
     for p in WIRE.glob(f"{kind}/*/expected.json")
 )
@@ -59,6 +65,8 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.parts[-3]}
 
 _DIALECTS: dict[str, Callable[[str], Dialect]] = {
     "messages": Anthropic, "chat_completions": OpenAIChat, "responses": OpenAIResponses, "generate_content": Google,
+    "api_chat": Ollama, "chat_v2": Cohere, "converse": Bedrock, "converse_stream": Bedrock, "invoke_anthropic": Bedrock,
+    "invoke_stream_anthropic": Bedrock,
 }  # fmt: skip
 """By the end of the name of a case's folder."""
 
@@ -72,7 +80,7 @@ class Recording:
         self.status: int = self.meta["status"]
         (path,) = (p for p in case.glob("response.*") if p.name != "response.meta.json")
         self.body = path.read_bytes()
-        self.streamed = path.suffix == ".sse"
+        self.streamed = path.suffix in (".sse", ".ndjson")
 
     @property
     def dialect(self) -> Dialect:
@@ -318,6 +326,11 @@ def test_no_damage_breaks_the_reader(case: Path) -> None:
         if recording.streamed:
             lines = recording.body.decode("utf-8-sig").splitlines()
             pieces = [damage_line(line, generator, chance) for line in lines]
+        elif recording.body[0] == 0:
+            pieces = [
+                frame(f.name, json.dumps(damaged(json.loads(f.payload), generator, chance)).encode(), f.kind)
+                for f in Frames().feed(recording.body)
+            ]
         else:
             pieces = [json.dumps(damaged(json.loads(recording.body), generator, chance)).encode()]
         _, message, _ = read(reader, pieces)
@@ -335,7 +348,7 @@ def test_no_damage_breaks_the_reader(case: Path) -> None:
 
 
 def damage_line(line: str, generator: random.Random, chance: float) -> bytes:
-    payload = line.removeprefix("data:").strip()
-    if not line.startswith("data:") or not payload.startswith("{") or not payload.endswith("}"):
+    payload, bare = line.removeprefix("data:").strip(), line.startswith("{")
+    if not (line.startswith("data:") or bare) or not payload.startswith("{") or not payload.endswith("}"):
         return line.encode() + b"\n"
-    return b"data: " + json.dumps(damaged(json.loads(payload), generator, chance)).encode() + b"\n"
+    return (b"" if bare else b"data: ") + json.dumps(damaged(json.loads(payload), generator, chance)).encode() + b"\n"

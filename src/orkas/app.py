@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
+
+from msgspec.structs import replace
 
 from orkas.harness.context.budget import COMPACT_AT, Meter
 from orkas.harness.context.calibration import Calibration
 from orkas.harness.context.compaction import Compactor
+from orkas.harness.fallback import Candidate, Succession, succeeding
 from orkas.harness.policy import Policy
 from orkas.harness.prompt import system_prompt
 from orkas.harness.retry import MAX_RETRIES
@@ -34,6 +39,9 @@ from orkas.providers.small import select_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from orkas.harness.output import Output
+    from orkas.providers.auth import Credentials
 
 __all__ = ["Agent", "builtins"]
 
@@ -74,10 +82,19 @@ class Agent:
     a key in the environment, a local server, the installed local model, the offline demo.
     ``tools``: tools or plain functions; omitted: the built-in ones; ``[]``: none.
     ``session``: omitted: the conversation lives in memory.
+    ``max_cost``: USD that one turn may cost: it ends before the request that would pass it. Needs a known price.
     ``cwd``: the folder the tools work in and may not leave; omitted: the current one.
+    ``api_key``, or ``credentials`` that are asked before each request: instead of the environment and stored logins.
+    ``fallback``: who is asked when the model does not answer, one after another. ``base_url``, ``api_key`` and
+    ``credentials`` go to models of the first one's vendor and to no other; ``context_window`` holds for a fallback
+    only where nothing is known of its window, and ``max_output`` never raises what it can write.
+    ``output``: the form of the final answer: a msgspec struct, dataclass, TypedDict, pydantic model, or a JSON Schema
+    as a dict. ``run`` then gives it as a value of that type in ``done.output``; an answer that has not that form, also
+    after it was asked for once more, fails the turn.
 
     Raises:
-        UsageError: the model string names no known vendor, a tool cannot be offered, or ``cwd`` is no folder.
+        UsageError: a model string names no known vendor, a tool cannot be offered, ``cwd`` is no folder, or ``output``
+            describes no object.
     """
 
     def __init__(
@@ -90,10 +107,14 @@ class Agent:
         cwd: str | os.PathLike[str] | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
+        credentials: Credentials | None = None,
         approve: Approve = "all",
         thinking: ThinkingLevel | None = None,
+        fallback: str | LLMProvider | Sequence[str | LLMProvider] | None = None,
+        output: Any = None,
         max_rounds: int = MAX_ROUNDS,
         max_retries: int = MAX_RETRIES,
+        max_cost: float | None = None,
         context_window: int | None = None,
         max_output: int | None = None,
         compact_at: float = COMPACT_AT,
@@ -109,33 +130,43 @@ class Agent:
             raise UsageError("max_rounds must be at least 1")
         if max_retries < 0:
             raise UsageError("max_retries must be 0 or more")
+        if max_cost is not None and not 0 < max_cost < math.inf:
+            raise UsageError("max_cost must be an amount of USD above 0")
         if not 0 < compact_at <= 1:
             raise UsageError("compact_at must be above 0 and at most 1: a share of the usable window")
         self.session = session if session is not None else Session()
         self.cwd = _folder(cwd)
         self._tools = _by_name(tools)
         self._system = system
+        self._output = _output(output)
         self._policy = Policy(approve)
         self._thinking: ThinkingLevel | None = thinking
         self._max_rounds = max_rounds
         self._max_retries = max_retries
+        self._max_cost = max_cost
         learnt = Calibration(keep=self.session.files is not None)  # a session in memory leaves no trace
+        self._window = context_window
         self._meter = Meter(window=context_window, compact_at=compact_at, learnt=learnt)
         self._compactor = Compactor()
         self._recorder = Recorder()
         self._max_output = max_output
-        self._base_url, self._api_key = base_url, api_key
-        self._provider: LLMProvider | None = None
-        self._model = ""
+        self._base_url, self._api_key, self._credentials = base_url, api_key, credentials
+        self._first: Candidate | None = None
+        self._fallbacks: list[Candidate] = []
         self._running: _Running | None = None
         self._lock = threading.Lock()
         if model is not None:
             self.use(model)
+        vendor = self._first.provider.id if self._first else "none"
+        try:
+            self._fallbacks = [self._candidate(m, vendor=vendor) for m in _listed(fallback)]
+        except UsageError as error:
+            raise UsageError(f"fallback: {error.message}", hint=error.hint) from None
 
     @property
     def model(self) -> str:
         """``vendor/model`` in use; empty until one was chosen."""
-        return f"{self._provider.id}/{self._model}" if self._provider else ""
+        return self._first.full_model if self._first else ""
 
     @property
     def tools(self) -> list[Tool]:
@@ -145,19 +176,35 @@ class Agent:
         """Take another model from the next turn on; the conversation goes on.
 
         Raises:
-            UsageError: unknown vendor, or an endpoint is missing.
+            UsageError: unknown vendor, an endpoint is missing, or there is a cost limit and the price is not known.
         """
-        if isinstance(model, str):
-            from orkas.providers.registry import resolve
+        self._first = self._candidate(model, vendor="")
 
-            self._provider, self._model = resolve(model, base_url=self._base_url, api_key=self._api_key)
-        elif not all(hasattr(model, name) for name in ("id", "stream", "info")):
+    def _candidate(self, model: str | LLMProvider, *, vendor: str) -> Candidate:
+        """A model that may be asked. The address and key that were given are used for ``vendor`` alone; empty: any."""
+        found = self._found(model, vendor)
+        if self._max_cost is not None and found.provider.info(found.model).price is None:
             raise UsageError(
-                f"model must be a string or a provider object, not {model!r}",
-                hint='write it as "vendor/model", such as "demo/offline"',
+                f"a cost limit cannot be kept: the price of {found.full_model} is not known",
+                hint="leave the limit out, or say the price in config.toml (docs/models.md); max_rounds limits a turn",
             )
-        else:
-            self._provider, self._model = model, getattr(model, "model", "model")
+        return found
+
+    def _found(self, model: str | LLMProvider, vendor: str) -> Candidate:
+        if not isinstance(model, str):
+            if not all(hasattr(model, name) for name in ("id", "stream", "info")):
+                raise UsageError(
+                    f"model must be a string or a provider object, not {model!r}",
+                    hint='write it as "vendor/model", such as "demo/offline"',
+                )
+            return Candidate(model, getattr(model, "model", "model"))
+        from orkas.providers.registry import resolve, split_model
+
+        if vendor in ("", split_model(model)[0]):
+            return Candidate(*resolve(
+                model, base_url=self._base_url, api_key=self._api_key, credentials=self._credentials
+            ))  # fmt: skip
+        return Candidate(*resolve(model))
 
     def stream(self, prompt: str, images: Images = ()) -> AsyncGenerator[Event, None]:
         """One turn, told as events; the last is ``done``. Paths of images are read and checked first.
@@ -190,6 +237,8 @@ class Agent:
         async with aclosing(self.stream(prompt, images)) as events:
             async for event in events:
                 if isinstance(event, Done):
+                    if event.output is not None and self._output is not None:
+                        return replace(event, output=self._output.typed(event.output))
                     return event
         raise AssertionError("a turn ends with done")
 
@@ -217,8 +266,11 @@ class Agent:
     async def _compact(self, keep: str, myself: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
         abort = await self._begin(myself[0])
         try:
-            turn = Turn(await self._setup(abort))
-            async with aclosing(self._compactor.run(turn, keep=keep, forced=True)) as events:
+            setup = await self._setup(abort)
+            setup.max_cost = None  # the limit of a turn; this was asked for
+            turn = Turn(setup)
+            asking = partial(self._compactor.run, turn, keep=keep, forced=True)
+            async with aclosing(succeeding(turn, asking)) as events:
                 async for event in events:
                     yield event
         except Aborted:
@@ -242,7 +294,7 @@ class Agent:
 
     async def warm(self) -> None:
         """Let a model that has to load first do so, and read the prompt, ahead of the first question."""
-        provider: object = self._provider
+        provider: object = self._first.provider if self._first else None
         if isinstance(provider, Warmable):
             with suppress(OrkasError):  # the first question meets the same trouble, and tells it
                 await provider.warm(Turn(self._wired(Abort())).params())
@@ -304,8 +356,8 @@ class Agent:
 
     async def aclose(self) -> None:
         """Give back network connections. The agent and its session can still be used."""
-        if self._provider is not None:
-            await self._provider.aclose()
+        for candidate in self._candidates:
+            await candidate.provider.aclose()
 
     async def __aenter__(self) -> Agent:
         return self
@@ -325,37 +377,71 @@ class Agent:
             return self._running.abort
 
     async def _setup(self, abort: Abort) -> Setup:
-        if self._provider is None:
+        if self._first is None:
             from orkas.providers.discovery import choose
 
             self.use((await in_thread(choose)).model or "")
         return self._wired(abort)
 
+    @property
+    def _candidates(self) -> list[Candidate]:
+        return [self._first, *self._fallbacks] if self._first else self._fallbacks
+
     def _wired(self, abort: Abort) -> Setup:
-        assert self._provider is not None
-        self._meter.vendor = self._provider.id
         if self._recorder.session is not self.session:
             self._recorder = Recorder(self.session)
-        small = self._provider.info(self._model).small
-        offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
-        return Setup(
-            provider=self._provider,
-            model=self._model,
+        succession = Succession(self._candidates, lambda candidate: self._seat(setup, candidate))
+        setup = Setup(
+            provider=succession.current.provider,
+            model=succession.current.model,
             session=self.session,
             tools=self._tools,
-            offered=select_tools(offered) if small else offered,
+            offered=(),
             policy=self._policy,
             context=ToolContext(self.cwd, abort, files=self.session.files),
             meter=self._meter,
             compactor=self._compactor,
             inbox=self.session.inbox,
             recorder=self._recorder,
-            system=system_prompt(self.cwd, self._tools, extra=self._system, small=small),
+            succession=succession,
+            output=self._output,
             thinking=self._thinking,
-            max_output=self._max_output,
             max_rounds=self._max_rounds,
             max_retries=self._max_retries,
+            max_cost=self._max_cost,
         )
+        self._seat(setup, succession.current)
+        return setup
+
+    def _seat(self, setup: Setup, candidate: Candidate) -> None:
+        """All of a turn that depends on who is asked. The first model's limits are what was given; those of a fallback
+        are its own, within what was given."""
+        info = candidate.provider.info(candidate.model)
+        setup.provider, setup.model = candidate.provider, candidate.model
+        self._meter.vendor = candidate.provider.id
+        self._meter.window, setup.max_output = self._window, self._max_output
+        if candidate is not self._first:
+            self._meter.window = None if info.context_window else self._window
+            if self._max_output and info.max_output:
+                setup.max_output = min(self._max_output, info.max_output)
+        offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
+        setup.offered = select_tools(offered) if info.small else offered
+        extra = "\n\n".join(filter(None, (self._system, self._output.prompt if self._output else "")))
+        setup.system = system_prompt(self.cwd, self._tools, extra=extra, small=info.small)
+
+
+def _output(shape: Any) -> Output | None:
+    if shape is None:
+        return None
+    from orkas.harness.output import Output
+
+    return Output(shape)
+
+
+def _listed(fallback: str | LLMProvider | Sequence[str | LLMProvider] | None) -> Sequence[str | LLMProvider]:
+    if fallback is None:
+        return []
+    return fallback if isinstance(fallback, Sequence) and not isinstance(fallback, str) else [fallback]
 
 
 def _one_of(name: str, given: object, allowed: tuple[str, ...]) -> None:

@@ -9,8 +9,9 @@ from contextlib import AsyncExitStack, aclosing
 from msgspec.structs import replace
 
 from orkas.harness.limit import Seam, continuation, is_cut, is_empty, is_silent_overflow, joined
+from orkas.harness.spending import CostReached
 from orkas.harness.turn import Turn
-from orkas.infra.errors import ProviderError
+from orkas.infra.errors import OrkasError, ProviderError
 from orkas.infra.events import Event, Retry, TextDelta, ThinkingDelta
 from orkas.infra.messages import AssistantMessage, StopReason, Text, text_of
 from orkas.providers.base import CompletionParams, Part, TextPart
@@ -28,6 +29,9 @@ class Exchange:
     ``partial``: text that was told of a reply that did not come whole; empty after one that did.
     """
 
+    fault: OrkasError | None = None
+    """Why the reply, though it came whole, is not what was asked for. See ``Formed``."""
+
     def __init__(self, turn: Turn, params: CompletionParams, *, told: bool = True) -> None:
         self.reply: AssistantMessage | None = None
         self.partial = ""
@@ -44,6 +48,7 @@ class Exchange:
         Raises:
             ProviderError: it was given up.
             Aborted: Stop was pressed; no request follows.
+            CostReached: a request would pass the cost limit of the turn. A text that was cut ends with its words.
         """
         turn, abort = self._turn, self._turn.setup.context.abort
         while self.reply is None:
@@ -51,25 +56,35 @@ class Exchange:
                 async with aclosing(self._attempt()) as deltas:
                     async for event in deltas:
                         yield event
+            except CostReached as reached:
+                if self._first is None:
+                    raise
+                ending = f"\n\n{reached}"
+                yield TextDelta(turn.next_seq(), ending)
+                content = [*self._first.content, Text(text=ending)]
+                self.reply = replace(self._first, content=content, stop_reason="max_cost")
+                return
             except _EmptyAnswer:
                 discard, self.partial, self._emptied = len(self.partial), "", True
-                yield Retry(turn.next_seq(), 1, "the model gave an empty answer", 0.0, discard)
+                said = "the model gave an empty answer"
+                yield Retry(turn.next_seq(), turn.retries.next_ordinal(), said, 0.0, discard)
                 abort.check()
                 turn.setup.recorder.retried(turn.setup.full_model)
             except ProviderError as error:
                 discard = len(self.partial)
+                turn.retries.spoken |= discard > 0 and self._first is None
                 try:
-                    wait_s = turn.retries.wait(error)
+                    wait_s = turn.retries.wait(error, spare=turn.spare and self._first is None)
                 except ProviderError as final:
                     if self._first is not None:  # the rest cannot be had: there is what there is
                         self.reply = self._lengthened(self._first)
                         return
                     if discard and final.class_ == "context_overflow":  # asked again once there is room
                         self.partial = ""
-                        yield Retry(turn.next_seq(), turn.retries.failures + 1, error.message, 0.0, discard)
+                        yield Retry(turn.next_seq(), turn.retries.next_ordinal(), error.message, 0.0, discard)
                     raise
                 self.partial = ""
-                yield Retry(turn.next_seq(), turn.retries.failures, error.message, wait_s, discard)
+                yield Retry(turn.next_seq(), turn.retries.next_ordinal(), error.message, wait_s, discard)
                 with abort.guard():
                     await asyncio.sleep(wait_s)
                 abort.check()
@@ -90,7 +105,7 @@ class Exchange:
         turn, first = self._turn, self._first
         turn.heard(message)
         _refuse_failed(message)
-        turn.retries.succeeded()
+        turn.answered()
         if first is None and is_empty(message) and self._asks_again:
             raise _EmptyAnswer
         if first is not None:
@@ -102,8 +117,10 @@ class Exchange:
 
     @property
     def _asks_again(self) -> bool:
-        """Whether an empty answer is asked for once more."""
-        return self._told and not self._emptied and not self._turn.spoke and self._turn.retries.limit > 0
+        """Whether an empty answer is asked for once more. One that must have a form is judged by ``Formed``."""
+        turn = self._turn
+        wanted = self._told and not self._emptied and turn.setup.output is None
+        return wanted and not turn.spoke and turn.retries.limit > 0
 
     def _lengthened(self, first: AssistantMessage) -> AssistantMessage:
         """The first part with what was told of the rest."""
@@ -116,10 +133,11 @@ class Exchange:
         turn, abort = self._turn, self._turn.setup.context.abort
         seam = Seam(text_of(self._first)) if self._first is not None else None
         heard: list[Sequence[Part]] = []
+        params = turn.spending.allowed(turn, self._patient())
         try:
             async with AsyncExitStack() as stack:
                 with abort.guard():
-                    completion = await stack.enter_async_context(turn.setup.provider.stream(self._patient()))
+                    completion = await stack.enter_async_context(turn.setup.provider.stream(params))
                 batches = completion.__aiter__()
                 while True:
                     try:

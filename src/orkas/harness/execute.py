@@ -15,6 +15,7 @@ from orkas.harness.watchdog import Watchdog, limit_of
 from orkas.infra.abort import Aborted
 from orkas.infra.errors import OrkasError
 from orkas.infra.messages import Image, ToolCall, well_formed
+from orkas.infra.secrets import hide
 
 __all__ = ["IDLE_S", "STOP_GRACE", "execute"]
 
@@ -51,7 +52,7 @@ async def execute(
 
     def progress(text: str) -> None:
         dog.heard(text)
-        said.append(text)
+        said.append(hide(text))
         loop.call_soon_threadsafe(wake)  # a synchronous tool reports from its own thread
 
     work = loop.create_task(_attempt(call, tools, policy, replace(context, progress=progress)))
@@ -129,11 +130,11 @@ async def _run(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, contex
 
 
 def _tidy(result: ToolResult | str | Any) -> ToolResult:
-    """The result with the types it promises, whoever made it."""
+    """The result with the types it promises, whoever made it, and without our secrets."""
     if not isinstance(result, ToolResult):
         result = ToolResult("" if result is None else str(result))
     images = [image for image in result.images or [] if isinstance(image, Image)]
-    text = well_formed(result.text if isinstance(result.text, str) else str(result.text or ""))
+    text = well_formed(hide(result.text) if isinstance(result.text, str) else str(result.text or ""))
     return ToolResult(
         text or ("(an image)" if images else "(no output)"), images, bool(result.is_error), result.file, result.bytes
     )

@@ -109,7 +109,7 @@ class Governor:
         self, tools: Mapping[str, Tool], *, small: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._tools = tools
-        self._small = small
+        self.small = small
         self._clock = clock
         self._began: float | None = None  # when the first tool of the round was started
         self.answer_only = False
@@ -137,7 +137,7 @@ class Governor:
         """Why this call is not run; empty when it is. Small models repeat a call whose result they have."""
         if self._began is None:
             self._began = self._clock()
-        if not self._small:
+        if not self.small:
             return ""
         key = canonical([call.name, call.arguments])
         self.answer_only = key in self._called

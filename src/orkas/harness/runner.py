@@ -13,16 +13,19 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from orkas.harness import pairing
 from orkas.harness.exchange import Exchange
 from orkas.harness.execute import execute
+from orkas.harness.fallback import opening, succeeding
 from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import EMPTY, STILL_CUT, cut_call, is_cut, is_empty
 from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
 from orkas.harness.sessions.session import Session
+from orkas.harness.spending import CostReached
 from orkas.harness.status import StatusAnswer
 from orkas.harness.tool import ToolResult
 from orkas.harness.turn import Turn
@@ -33,6 +36,7 @@ from orkas.infra.events import (
     ErrorClass,
     ErrorInfo,
     Event,
+    Fallback,
     Notice,
     Outcome,
     TextDelta,
@@ -57,6 +61,9 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams
 
+if TYPE_CHECKING:
+    from orkas.harness.formed import Formed
+
 __all__ = ["Runner"]
 
 _log = logging.getLogger("orkas.runner")
@@ -72,7 +79,7 @@ class Runner:
         self.turn = turn
         self._session = turn.setup.session
         self._abort = turn.setup.context.abort
-        self._governor = Governor(turn.setup.tools, small=turn.setup.provider.info(turn.setup.model).small)
+        self._governor = Governor(turn.setup.tools, small=turn.small)
         self._nudge = ""
         self._cut = False  # the output limit ended the last reply in its calls
         self._cuts = 0  # how often in this turn
@@ -108,7 +115,7 @@ class Runner:
             yield Notice(turn.next_seq(), "warning", text)
         yield Done(
             turn.next_seq(), outcome, turn.text, turn.stop_reason, turn.setup.full_model, self._session.id, turn.rounds,
-            turn.usage, turn.tools, error,
+            turn.usage, turn.tools, error, turn.output if outcome == "completed" else None,
         )  # fmt: skip
 
     async def _loop(self, message: UserMessage) -> AsyncGenerator[Event, None]:
@@ -118,11 +125,22 @@ class Runner:
             async for event in events:  # what was sent to a turn that ended too soon goes first
                 yield event
         await self._session.commit(message)
+        for told in opening(turn):
+            yield told
         while True:
             turn.rounds += 1
-            async with aclosing(self._ask()) as events:
-                async for event in events:
-                    yield event
+            try:
+                async with aclosing(succeeding(turn, self._ask)) as events:
+                    async for event in events:
+                        if type(event) is Fallback:
+                            self._governor.small = turn.small
+                        yield event
+            except CostReached as reached:
+                turn.rounds -= 1  # it ends before the request
+                async with aclosing(self._say(str(reached), "max_cost")) as events:
+                    async for event in events:
+                        yield event
+                return
             before = len(self._session.messages)
             if calls := calls_of(self._session.messages[-1]):
                 async with aclosing(self._act(calls)) as events:
@@ -135,6 +153,8 @@ class Runner:
                 async with aclosing(ending) as events:
                     async for event in events:
                         yield event
+                return
+            if turn.stop_reason == "max_cost":
                 return
             going_on = turn.stop_reason in _GOING_ON
             taken = inbox.steered() or ([] if going_on else inbox.queued())
@@ -175,7 +195,7 @@ class Runner:
                         raise
                     raise refusal from None  # who speaks of no tokens may have meant something else
                 params = turn.params(words, answer_only=answer_only)
-            exchange = Exchange(turn, params)
+            exchange = Exchange(turn, params) if turn.setup.output is None else _formed(turn, params)
             try:
                 async with aclosing(exchange.events()) as events:
                     async for event in events:
@@ -195,9 +215,11 @@ class Runner:
         await self._heard(params, exchange.reply)
         if is_cut(exchange.reply):
             yield Notice(turn.next_seq(), "warning", STILL_CUT)
-        elif is_empty(exchange.reply) and not turn.spoke:
+        elif exchange.fault is None and is_empty(exchange.reply) and not turn.spoke:
             turn.text = ""
             yield Notice(turn.next_seq(), "warning", EMPTY)
+        if exchange.fault is not None:
+            raise exchange.fault
 
     async def _heard(self, params: CompletionParams, reply: AssistantMessage) -> None:
         """Take a whole reply in."""
@@ -323,6 +345,12 @@ class Runner:
         if closing:
             with suppress(StorageError):
                 self._session.append(*closing)
+
+
+def _formed(turn: Turn, params: CompletionParams) -> Formed:
+    from orkas.harness.formed import Formed  # a turn without a form needs none of it
+
+    return Formed(turn, params)
 
 
 async def _refused(text: str) -> AsyncGenerator[str | ToolResult, None]:

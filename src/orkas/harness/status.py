@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from orkas.harness.exchange import Exchange
 from orkas.harness.governor import STATUS_TOKENS, plain_status, status_request
+from orkas.harness.spending import CostReached
 from orkas.harness.turn import Turn
 from orkas.infra.errors import ProviderError
 from orkas.infra.events import Event
@@ -43,7 +44,7 @@ class StatusAnswer:
             async with aclosing(exchange.events()) as events:
                 async for event in events:
                     yield event
-        except ProviderError:
+        except (ProviderError, CostReached):
             pass  # its words would only hide why the turn was stopped
         reply = exchange.reply
         if reply is not None:
@@ -52,7 +53,7 @@ class StatusAnswer:
         self.text = self.text or plain_status(turn.tools, self._last_error())
 
     def _params(self) -> CompletionParams:
-        params = self._turn.params(status_request(self._stop), answer_only=True)
+        params = self._turn.params(status_request(self._stop), answer_only=True, free=True)
         thinking = params.thinking if params.thinking == "off" else None  # long thought would leave no room for words
         return replace(params, max_output=min(STATUS_TOKENS, params.max_output or STATUS_TOKENS), thinking=thinking)
 

@@ -1,7 +1,8 @@
 """Settings. The working folder is never configuration.
 
 One file, ``home()/config.toml``. Each setting is taken from the first place that has it: a flag, the environment,
-the file, the default; and each value knows which. The file holds no secrets: keys come from the environment.
+the file, the default; and each value knows which. The file holds no secrets: keys come from the environment or from
+``orkas auth login``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from orkas.infra import files
 from orkas.infra.errors import UsageError
 from orkas.infra.home import home
 
-__all__ = ["KEYS", "Setting", "Settings", "file_path", "load", "set_value", "unset_value"]
+__all__ = ["KEYS", "Setting", "Settings", "content", "file_path", "load", "set_value", "unset_value"]
 
 
 def file_path() -> Path:
@@ -73,8 +74,18 @@ KEYS: Mapping[str, Key] = {
     "max_rounds": Key(100, _count, None, "model calls one turn may make"),
 }
 _ENDPOINT = Key("", _address, None, "where this vendor is reached")
-_VENDOR_KEY = r"vendors\.[a-z0-9][a-z0-9-]*\.base_url"
+_OAUTH: Mapping[str, Key] = {
+    "authorize_url": Key("", _address, None, "where a browser logs in"),
+    "token_url": Key("", _address, None, "where tokens are given out"),
+    "device_url": Key("", _address, None, "where a login with a code begins"),
+    "client_id": Key("", _line, None, "the id of your own OAuth client"),
+    "scopes": Key("", _line, None, "what the token may do, separated by blanks"),
+    "redirect_url": Key("", _address, None, "the redirect address of that client, on this machine"),
+}
+_VENDOR_KEY = re.compile(r"vendors\.([a-z0-9][a-z0-9-]*)\.(base_url|oauth\.(\w+))")
 VENDOR_FORM = "vendors.NAME.base_url"
+OAUTH_FORM = "vendors.NAME.oauth.…"
+OAUTH_FIELDS = tuple(_OAUTH)
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -100,8 +111,13 @@ class Settings(msgspec.Struct):
     def endpoints(self) -> dict[str, str]:
         """Addresses by the environment variable that would set them, for vendors the file names."""
         return {
-            endpoint_variable(key): s.value for key, s in self.values.items() if key.startswith("vendors.") and s.value
+            endpoint_variable(key): s.value for key, s in self.values.items() if key.endswith(".base_url") and s.value
         }
+
+    def oauth(self, vendor: str) -> dict[str, Any]:
+        """What the file says of this vendor's OAuth client."""
+        prefix = f"vendors.{vendor}.oauth."
+        return {k.removeprefix(prefix): s.value for k, s in self.values.items() if k.startswith(prefix) and s.value}
 
 
 def endpoint_variable(key: str) -> str:
@@ -117,8 +133,11 @@ def key_of(name: str) -> Key:
     """
     if name in KEYS:
         return KEYS[name]
-    if re.fullmatch(_VENDOR_KEY, name):
-        return _ENDPOINT
+    if found := _VENDOR_KEY.fullmatch(name):
+        if found[2] == "base_url":
+            return _ENDPOINT
+        if found[3] in _OAUTH:
+            return _OAUTH[found[3]]
     said, hint = _unknown(name)
     raise UsageError(said, hint=hint)
 
@@ -159,7 +178,7 @@ def set_value(name: str, text: str) -> Any:
     if looks_secret(text):
         raise UsageError(
             f"this value of {name!r} looks like a secret, and the configuration holds none",
-            hint="put keys into the environment, such as OPENAI_API_KEY",
+            hint="put keys into the environment, such as OPENAI_API_KEY, or run `orkas auth login`",
         )
     try:
         value = key.read(text)
@@ -228,6 +247,15 @@ def _read_file() -> tuple[str, dict[str, Any]]:
         raise UsageError(f"{path} is not valid: {what}", hint="edit or remove the file") from None
 
 
+def content() -> dict[str, Any]:
+    """All that stands in the file; empty when there is none.
+
+    Raises:
+        UsageError: it is there and cannot be read or is no TOML.
+    """
+    return _read_file()[1]
+
+
 def _parsed(text: str) -> dict[str, Any]:
     import tomllib
 
@@ -244,6 +272,8 @@ def _take_file(settings: Settings) -> None:
         settings.broken.append(str(error))
         return
     for name, value in _flat(content):
+        if _is_others(name):
+            continue
         try:
             settings.values[name] = Setting(name, key_of(name).read(value), str(file_path()))
         except UsageError as error:
@@ -252,9 +282,22 @@ def _take_file(settings: Settings) -> None:
             settings.broken.append(f"{file_path()}: {name!r} {error}; `orkas config set {name} …` or `unset` mends it")
 
 
+def _is_others(name: str) -> bool:
+    """Stands in a table that the floor above reads: aliases, and vendors of the user's own (``providers.own``)."""
+    from orkas.infra.redact import looks_secret, secret_name
+
+    head, _, rest = name.partition(".")
+    if head == "aliases":
+        return bool(rest)
+    field = rest.partition(".")[2]
+    if head != "vendors" or not field or re.fullmatch(_VENDOR_KEY, name):
+        return False
+    return "." in field or not (looks_secret(name) or secret_name(field))
+
+
 def _take_environment(settings: Settings, environ: Mapping[str, str]) -> None:
     names = {key.variable: name for name, key in KEYS.items() if key.variable}
-    names |= {endpoint_variable(name): name for name in settings.values if name.startswith("vendors.")}
+    names |= {endpoint_variable(name): name for name in settings.values if name.endswith(".base_url")}
     for variable, name in names.items():
         if given := environ.get(variable):
             try:
@@ -281,16 +324,16 @@ def _unknown(name: str) -> tuple[str, str]:
     if secret_name(name):
         return (
             f"secrets are not kept in the configuration ({name!r})",
-            "put keys into the environment, such as OPENAI_API_KEY",
+            "put keys into the environment, such as OPENAI_API_KEY, or run `orkas auth login`",
         )
     if looks_secret(name):
         return "secrets are not kept in the configuration", "put keys into the environment, such as OPENAI_API_KEY"
     import difflib
 
-    known = [*KEYS, VENDOR_FORM]
+    known = [*KEYS, VENDOR_FORM, *(f"vendors.NAME.oauth.{field}" for field in _OAUTH)]
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     said = f"there is no setting {name!r}"
-    return said, f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+    return said, f"did you mean {near[0]!r}?" if near else f"there are {', '.join([*KEYS, VENDOR_FORM, OAUTH_FORM])}"
 
 
 # Changing one value and nothing else

@@ -8,6 +8,7 @@ OrkasError                   one plain sentence; ``hint`` says what to do next
 │   ├── SessionMissing       there is no such session
 │   └── SessionUnreadable    the file is there and cannot be read; never replaced by a fresh one
 ├── PolicyError              refused by policy (exit status 4)
+├── OutputError              the answer has not the form that was asked for; its text is kept
 └── ToolFailed               the tool ran and could not do it: told to the model, the turn goes on
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 from orkas.infra.events import ErrorClass
 
 __all__ = [
-    "OrkasError", "PolicyError", "ProviderError", "SessionLocked", "SessionMissing", "SessionUnreadable",
+    "OrkasError", "OutputError", "PolicyError", "ProviderError", "SessionLocked", "SessionMissing", "SessionUnreadable",
     "StorageError", "ToolFailed", "UsageError", "exit_status",
 ]  # fmt: skip
 
@@ -101,6 +102,10 @@ class SessionUnreadable(StorageError):
 
 
 class PolicyError(OrkasError):
+    pass
+
+
+class OutputError(OrkasError):
     pass
 
 

@@ -13,7 +13,7 @@ import msgspec
 from orkas.infra.messages import Usage
 
 __all__ = [
-    "Compaction", "Done", "ErrorClass", "ErrorInfo", "Event", "Notice", "Outcome", "Retry", "TextDelta",
+    "Compaction", "Done", "ErrorClass", "ErrorInfo", "Event", "Fallback", "Notice", "Outcome", "Retry", "TextDelta",
     "ThinkingDelta", "ToolCount", "ToolEnd", "ToolProgress", "ToolStart", "UserInput", "decode", "encode",
 ]  # fmt: skip
 
@@ -100,6 +100,15 @@ class Retry(_Event, gc=False):
     """Characters of already told text that are taken back."""
 
 
+class Fallback(_Event, gc=False):
+    """Another model is asked from here on, until the end of the turn or until it fails, too."""
+
+    model: str
+    """``vendor/model`` that takes over."""
+    reason: str
+    """Why the one before it is not asked any more."""
+
+
 class Notice(_Event, gc=False):
     """Something the user must know that does not end the turn: a failed save, a clipped result."""
 
@@ -132,10 +141,13 @@ class Done(_Event, gc=False):
     usage: Usage
     tools: dict[str, ToolCount]
     error: ErrorInfo | None = None
+    output: Any = None
+    """The answer as plain data, where one in a given form was asked for and came. Left out on the wire otherwise."""
 
 
 Event: TypeAlias = (
-    TextDelta | ThinkingDelta | ToolStart | ToolProgress | ToolEnd | Compaction | UserInput | Retry | Notice | Done
+    TextDelta | ThinkingDelta | ToolStart | ToolProgress | ToolEnd | Compaction | UserInput | Retry | Fallback | Notice
+    | Done
 )
 for _kind in get_args(Event):
     _kind.type = _snake(_kind.__name__)
@@ -145,9 +157,12 @@ decode = msgspec.json.Decoder(Event).decode
 
 
 def encode(event: Event) -> bytes:
-    """One event as one line of JSON (without the newline). ``usage`` of ``done`` names every figure, null included."""
+    """One event as one line of JSON (without the newline). ``usage`` of ``done`` names every figure, null included;
+    ``output`` stands there where there is one."""
     if isinstance(event, Done):
         plain = msgspec.to_builtins(event)
         plain["usage"] = {name: getattr(event.usage, name) for name in Usage.__struct_fields__}
+        if event.output is None:
+            del plain["output"]
         return _encoder.encode(plain)
     return _encoder.encode(event)

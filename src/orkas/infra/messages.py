@@ -139,7 +139,16 @@ class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", omit_defaults=Tr
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
-_encoder = msgspec.json.Encoder()
+def _masked(value: object) -> str:
+    """What a ``Secret`` is in JSON."""
+    from orkas.infra.secrets import MASK, Secret
+
+    if isinstance(value, Secret):
+        return MASK
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_masked)
 _decode_typed = msgspec.json.Decoder(Message).decode
 _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 

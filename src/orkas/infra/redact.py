@@ -1,7 +1,8 @@
 """Secrets taken out of text before it is written anywhere: the log, error lines, what ``orkas request`` shows.
 
-Two nets: the exact values of the secrets in our environment (also in base64 and URL form), then the shapes that
-secrets have. What is caught becomes ``***``; the name beside it stays, so that the line still says what it was about.
+Two nets: the exact values of the secrets in our environment and of those this process has met (also in base64 and URL
+form), then the shapes that secrets have. What is caught becomes ``***``; the name beside it stays, so that the line
+still says what it was about.
 """
 
 from __future__ import annotations
@@ -9,11 +10,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+
+from orkas.infra.secrets import MASK, TELLING, forms, known
 
 __all__ = ["MASK", "SECRET_HEADERS", "looks_secret", "mask_headers", "redact", "secret_name"]
-
-MASK = "***"
 
 _NAME = (
     r"(?:api[-_.]?key|apikey|access[-_.]?key(?:[-_.]?id)?|secret[-_.]?key|private[-_.]?key|signing[-_.]?key|secret"
@@ -168,27 +168,19 @@ def _ordinary(value: str) -> bool:
 
 
 def _known(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The secrets of our environment, longest first. Values under 8 characters are too common to search for."""
-    found = [v for k, v in environ.items() if secret_name(k) and (_SURE_NAME.search(k) or not _ordinary(v))]
+    """The secrets of our environment and those met so far, longest first. Values under 8 characters are too common to
+    search for."""
+    found = [*known(), *(key for k, v in environ.items() if _SEVERAL.search(k) for key in re.split(r"[,\s]+", v))]
+    found += [v for k, v in environ.items() if secret_name(k) and (_SURE_NAME.search(k) or not _ordinary(v))]
     found += [p for v in environ.values() if "://" in v and "@" in v for p in _passwords(v)]
-    return _forms(tuple(v for v in found if len(v) >= 8))
+    return forms(tuple(v for v in found if len(v) >= TELLING))
 
 
+_SEVERAL = re.compile(r"_KEYS$", re.IGNORECASE)
+"""Variables that hold several keys."""
 _SURE_NAME = re.compile(_NAME + r"|pass|pwd", re.IGNORECASE)
 
 
 def _passwords(address: str) -> list[str]:
     """What a URL holds before its host: a password, or a token that stands alone."""
     return [found[2] for pattern in (_USERINFO, _USER_ALONE) for found in pattern.finditer(address)]
-
-
-@lru_cache(maxsize=4)
-def _forms(values: tuple[str, ...]) -> tuple[str, ...]:
-    import base64
-    from urllib.parse import quote
-
-    forms: set[str] = set()
-    for value in values:
-        raw = value.encode("utf-8", "surrogateescape")
-        forms |= {value, quote(raw, safe=""), base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
-    return tuple(sorted(forms, key=len, reverse=True))

@@ -18,9 +18,10 @@ from orkas.infra.messages import (
     UserMessage,
     encode,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Request, ToolDef
-from orkas.providers.catalog import anthropic_thinking, model_info
+from orkas.providers.base import CompletionParams, OutputSchema, Request, ToolDef
+from orkas.providers.catalog import anthropic_output, anthropic_thinking, model_info
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.output import ANTHROPIC, Shape, strict
 from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
@@ -57,6 +58,7 @@ class AnthropicRequests:
         self._key_header = key_header or "x-api-key"
         self._history = History()
         self._tools = ToolBytes(_tool)
+        self._output = Shape(_format)
 
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         target = f"{self._vendor}/{params.model}"
@@ -64,6 +66,8 @@ class AnthropicRequests:
         messages = self._history.join(params, lambda: MessagesWriter(target, self._quirks, params.media), images=images)
         head = encode(self._options(params, target))[:-1]
         tools = self._tools.get(params.tools)
+        if tools and self._quirks.cache_control:  # other conversations with the same tools find them
+            tools = tools[:-2] + _MARK + b"]"
         body = b"".join((head, b',"tools":' if tools else b"", tools, b',"messages":[', *messages, b"]}"))
         headers = {
             "content-type": "application/json", "accept": "text/event-stream", "anthropic-version": VERSION,
@@ -91,11 +95,18 @@ class AnthropicRequests:
         if params.tools and params.tool_choice == "none":
             options["tool_choice"] = {"type": "none"}
         options.update(_thinking(params, limit, target))
+        if self._quirks.output and anthropic_output(params.model) and (form := self._output.get(params.output)):
+            options["output_config"] = {**options.get("output_config", {}), "format": form}
         return options
 
 
 def _tool(tool: ToolDef) -> dict[str, Any]:
     return {"name": wire_name(tool.name), "description": tool.description, "input_schema": clean(tool.parameters)}
+
+
+def _format(output: OutputSchema) -> dict[str, Any] | None:
+    schema = strict(output.schema, ANTHROPIC)
+    return None if schema is None else {"type": "json_schema", "schema": schema}
 
 
 def _thinking(params: CompletionParams, limit: int, target: str) -> dict[str, Any]:
@@ -126,6 +137,10 @@ def _in_foreign_loop(messages: Sequence[Message], target: str) -> bool:
 # ------------------------------------------------------------------ messages
 
 _OPEN = {"user": b'{"role":"user","content":[', "assistant": b'{"role":"assistant","content":['}
+_MARK = b',"cache_control":{"type":"ephemeral"}}'
+_REACH = 18
+"""Blocks behind the end of the last request from which on that end is marked as well: a mark finds an earlier entry of
+the cache only within 20 blocks. Source: Anthropic's page on prompt caching."""
 _CONTINUE = b'{"type":"text","text":"Continue."}'
 
 
@@ -140,8 +155,12 @@ class MessagesWriter(Writer):
         self._ids = Ids(quirks.ids)
         self._role = ""
         self._paused = False
+        self._marks = quirks.cache_control
+        self._blocks = 0
+        self._asked = 0, ""  # blocks and role as they were when the last request was finished
 
     def add(self, message: Message) -> None:
+        self._blocks += 1 if type(message) is ToolMessage else len(message.content)
         if type(message) is ToolMessage:
             self._put("user", self._result(message))
         elif type(message) is UserMessage:
@@ -153,9 +172,20 @@ class MessagesWriter(Writer):
     def finish(self) -> list[Piece]:
         if self.empty:
             return []
+        blocks, role = self._asked
+        self._asked = self._blocks, self._role
+        if not (self._marks and role == "user" and self._blocks - blocks > _REACH):
+            return [*self.written(), *self._closing()]
+        behind = self.unwritten
+        pieces = list(self.written())
+        end = len(pieces) - behind - 1  # where the last request ended: a block of the user's
+        pieces[end] = bytes(pieces[end])[:-1] + _MARK
+        return [*pieces, *self._closing()]
+
+    def _closing(self) -> list[Piece]:
         if self._role == "assistant" and not self._paused:  # newer models refuse to go on from their own words
-            return [*self.written(), b"]},", _OPEN["user"], _CONTINUE, b"]}"]
-        return [*self.written(), b"]}"]
+            return [b"]},", _OPEN["user"], _CONTINUE, b"]}"]
+        return [b"]}"]
 
     def _put(self, role: str, blocks: bytes) -> None:
         if role == self._role:

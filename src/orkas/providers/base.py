@@ -13,15 +13,20 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from orkas.infra.messages import AssistantMessage, Message
+from orkas.infra.messages import AssistantMessage, Message, Usage
 
 __all__ = [
+    "FREE",
     "Completion",
     "CompletionParams",
     "Dialect",
     "LLMProvider",
     "ModelInfo",
+    "OutputSchema",
     "Part",
+    "Price",
+    "Probing",
+    "Rates",
     "Reader",
     "Request",
     "TextPart",
@@ -42,6 +47,72 @@ class ToolDef(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]
 
 
+class OutputSchema(msgspec.Struct, frozen=True):
+    """The form that an answer must have. ``schema``: a JSON Schema whose top is an object's."""
+
+    name: str
+    """1 to 64 of [A-Za-z0-9_-]."""
+    schema: dict[str, Any]
+
+
+class Rates(msgspec.Struct, frozen=True, array_like=True):
+    """USD for a million tokens of each kind; None: unknown. Input is what is neither read from a cache nor written."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+    def cost(self, usage: Usage) -> float | None:
+        """What this use costs in USD; None where a figure or a price that it needs is not known."""
+        if usage.input is None or usage.output is None:
+            return None
+        total = usage.input * self.input + usage.output * self.output
+        for tokens, rate in ((usage.cache_read, self.cache_read), (usage.cache_write, self.cache_write)):
+            if tokens and rate is None:
+                return None
+            total += (tokens or 0) * (rate or 0)
+        return total / 1_000_000
+
+    def most(self, usage: Usage) -> float:
+        """What this use costs at most: reads are never dearer than input, writes never more than twice as dear."""
+        read = self.input if self.cache_read is None else self.cache_read
+        write = 2 * self.input if self.cache_write is None else self.cache_write
+        total = (usage.input or 0) * self.input + (usage.output or 0) * self.output
+        return (total + (usage.cache_read or 0) * read + (usage.cache_write or 0) * write) / 1_000_000
+
+
+class Price(msgspec.Struct, frozen=True):
+    """What a model costs. ``tiers``: prompts of more tokens than this, cached ones included, cost this, as a whole."""
+
+    base: Rates
+    tiers: tuple[tuple[int, Rates], ...] = ()
+
+    def rates(self, prompt: int) -> Rates:
+        """The rates for a request with a prompt of so many tokens."""
+        found = self.base
+        for above, rates in self.tiers:
+            if prompt > above:
+                found = rates
+        return found
+
+    def cost(self, usage: Usage) -> float | None:
+        """What one reply costs in USD; None where it cannot be told."""
+        if self is FREE:
+            return 0.0
+        prompt = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
+        return self.rates(prompt).cost(usage)
+
+    def most(self, usage: Usage) -> float:
+        """What one reply costs at most; what the vendor did not count is not in it."""
+        prompt = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
+        return self.rates(prompt).most(usage)
+
+
+FREE = Price(Rates(0.0, 0.0, 0.0, 0.0))
+"""Of models on the user's own hardware."""
+
+
 class ModelInfo(msgspec.Struct, frozen=True):
     """What we know of one model. Sizes in tokens; None: unknown."""
 
@@ -50,6 +121,12 @@ class ModelInfo(msgspec.Struct, frozen=True):
     images: bool = True
     small: bool = False
     """A small local model: short prompt, few tools, one step at a time, repeated calls are cut short."""
+    reasons: bool | None = None
+    """Thinks before it answers."""
+    tools: bool | None = None
+    """Calls tools."""
+    price: Price | None = None
+    """None: unknown, which is not free."""
 
 
 class CompletionParams(msgspec.Struct, eq=False):
@@ -62,10 +139,15 @@ class CompletionParams(msgspec.Struct, eq=False):
     tools: Sequence[ToolDef] = ()
     tool_choice: Literal["auto", "none"] = "auto"
     max_output: int | None = None
+    window: int | None = None
+    """Tokens that the user set the model's window to; None: not set. For servers that must be told."""
     thinking: ThinkingLevel | None = None
     """None: the vendor's default."""
     session_id: str | None = None
     """For vendors with a prompt-cache key."""
+    output: OutputSchema | None = None
+    """The form of the answer where no tool is called. A provider that can hold the model to it does so; whether the
+    answer has that form is for the caller to check."""
     media: Any = None
     """``(file: str) -> bytes``: reads an image that lies in a file beside the session."""
     patience: float = 1.0
@@ -133,6 +215,15 @@ class Dialect(Protocol):
         ...
 
 
+@runtime_checkable
+class Probing(Protocol):
+    """A dialect whose cheapest request that needs the key is one of its own kind."""
+
+    def probe(self, *, base_url: str, api_key: str | None) -> Request:
+        """That request, a GET without a body."""
+        ...
+
+
 class Completion(Protocol):
     """A reply under way. Iterate it (one list of parts per network read) to its end, then read ``message``."""
 
@@ -149,6 +240,8 @@ class AuthStatus(msgspec.Struct, frozen=True):
 
     ok: bool | None
     message: str = ""
+    reason: Literal["accepted", "refused", "missing", "quota", "rate_limit", "network", "unknown"] = "unknown"
+    """``network``: no answer came. ``quota``: the key is right and its account has nothing left."""
 
 
 class LLMProvider(Protocol):

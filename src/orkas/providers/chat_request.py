@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from orkas.infra.messages import (
 from orkas.providers.base import CompletionParams, Request, ThinkingLevel, ToolDef
 from orkas.providers.catalog import is_plain_openai, model_info, reasons_openai
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.output import Shape, chat_format
 from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
@@ -52,6 +54,7 @@ class ChatRequests:
         self._key_header = key_header
         self._history = History()
         self._tools = ToolBytes(_tool)
+        self._output = Shape(chat_format)
 
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         target = f"{self._vendor}/{params.model}"
@@ -75,10 +78,18 @@ class ChatRequests:
             options[quirks.max_tokens] = params.max_output
         if params.tools and params.tool_choice == "none":
             options["tool_choice"] = "none"
+        if params.output is not None and (form := self._form(params)):
+            options["response_format"] = form
         if quirks.cache_key and params.session_id:
             options[quirks.cache_key] = cache_key(params.session_id)
-        options.update(_thinking(quirks.thinking, params.model, params.thinking))
+        options.update(_thinking(quirks, params.model, params.thinking))
         return options
+
+    def _form(self, params: CompletionParams) -> dict[str, Any] | None:
+        quirks = self._quirks
+        if not quirks.output or (quirks.output_alone and params.tools and params.tool_choice != "none"):
+            return None
+        return {"type": "json_object"} if quirks.output == "json_object" else self._output.get(params.output)
 
     def _system(self, params: CompletionParams) -> bytes:
         if not params.system:
@@ -100,10 +111,20 @@ def _system_role(model: str) -> str:
     return "developer" if reasons_openai(model) else "system"
 
 
-def _thinking(style: str, model: str, level: ThinkingLevel | None) -> dict[str, Any]:
+_LEVELS: tuple[ThinkingLevel, ...] = ("off", "low", "medium", "high")
+
+
+def _thinking(quirks: Quirks, model: str, level: ThinkingLevel | None) -> dict[str, Any]:
+    style = quirks.thinking
     if level is None or not style:
         return {}
     on = level != "off"
+    if quirks.efforts:
+        told = max((p for p in quirks.efforts if model.lower().startswith(p)), key=len, default=None)
+        effort = quirks.efforts[told][_LEVELS.index(level)] if told is not None else ""
+        return {"reasoning_effort": effort} if effort else {}
+    if style == "chat_template_kwargs":
+        return {"chat_template_kwargs": {"enable_thinking": on}}
     if style == "reasoning":
         return {"reasoning": {"effort": level} if on else {"enabled": False}}
     if style == "enable_thinking":
@@ -112,8 +133,8 @@ def _thinking(style: str, model: str, level: ThinkingLevel | None) -> dict[str, 
         return {"thinking": {"type": "enabled" if on else "disabled"}}
     if on:
         return {"reasoning_effort": level} if not is_plain_openai(model) else {}
-    if model.startswith("gpt-5"):
-        return {"reasoning_effort": "none" if model.startswith("gpt-5.") else "minimal"}
+    if model.startswith("gpt-") and reasons_openai(model):  # gpt-5 itself cannot do without
+        return {"reasoning_effort": "minimal" if re.match(r"gpt-5(?!\.)", model) else "none"}
     return {} if is_plain_openai(model) or reasons_openai(model) else {"reasoning_effort": "none"}
 
 

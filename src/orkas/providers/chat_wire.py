@@ -148,9 +148,11 @@ def usage_of(said: dict[str, Any]) -> Usage:
         output += reasoning if total == prompt + output + reasoning else 0
     fresh = None if prompt is None else max(0, prompt - (read or 0) - (write or 0))
     cost = said.get("cost")
+    if isinstance(cost, dict):  # Perplexity
+        cost = cost.get("total_cost")
     return Usage(
         fresh, output, read or 0, write or 0, reasoning,
-        float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9 else None,
     )  # fmt: skip
 
 

@@ -26,7 +26,17 @@ from orkas.infra.messages import (
     text_of,
     to_record,
 )  # fmt: skip
-from orkas.providers.base import AuthStatus, Completion, CompletionParams, ModelInfo, Part, Request, TextPart, drained
+from orkas.providers.base import (
+    FREE,
+    AuthStatus,
+    Completion,
+    CompletionParams,
+    ModelInfo,
+    Part,
+    Request,
+    TextPart,
+    drained,
+)
 from orkas.providers.demo_rules import HELP, UNKNOWN, Want, conclude, understand
 from orkas.providers.demo_summary import summary_of
 
@@ -42,7 +52,7 @@ class DemoProvider:
     api = "demo"
 
     def info(self, model: str) -> ModelInfo:
-        return ModelInfo(context_window=1_000_000, max_output=8_192, images=False)
+        return ModelInfo(context_window=1_000_000, max_output=8_192, images=False, price=FREE)
 
     def request(self, params: CompletionParams) -> Request:
         body = {

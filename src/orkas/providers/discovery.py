@@ -22,15 +22,15 @@ DEMO = "demo/offline"
 PROBE_S = 0.3
 
 DEFAULT_MODELS: dict[str, str] = {
-    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
-    "OPENAI_API_KEY": "openai/gpt-5",
-    "GEMINI_API_KEY": "google/gemini-2.5-pro",
-    "GOOGLE_API_KEY": "google/gemini-2.5-pro",
-    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-4.5",
-    "DEEPSEEK_API_KEY": "deepseek/deepseek-chat",
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
+    "OPENAI_API_KEY": "openai/gpt-6.1-sol",
+    "GEMINI_API_KEY": "google/gemini-3.8-flash",
+    "GOOGLE_API_KEY": "google/gemini-3.8-flash",
+    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5",
+    "DEEPSEEK_API_KEY": "deepseek/deepseek-v4-flash",
     "MISTRAL_API_KEY": "mistral/mistral-large-latest",
     "GROQ_API_KEY": "groq/llama-3.3-70b-versatile",
-    "XAI_API_KEY": "xai/grok-4",
+    "XAI_API_KEY": "xai/grok-4.7",
 }
 """The model a key stands for when none is named: the only place where such a default is written. The first key wins."""
 
@@ -74,13 +74,15 @@ def discover(
     servers: Sequence[LocalServerRow] = LOCAL_SERVERS,
     keys: Mapping[str, str] = DEFAULT_MODELS,
 ) -> list[Step]:
-    """Every step in order: named model, keys, local servers, installed model, offline demo. The last is always found.
+    """Every step in order: named model, keys, logins, local servers, installed model, offline demo. The last is always
+    found.
 
     ``explicit``: a model from an option or a setting; it goes before ORKAS_MODEL. ``probe``: False contacts nothing.
     """
     return [
         _named(explicit, environ),
         *_keys(environ, keys),
+        *_logins(keys, home),
         *(_probe_all(servers, environ) if probe else []),
         _installed(home),
         Step("demo", True, DEMO, "The offline demo is always there; it is no language model."),
@@ -105,10 +107,24 @@ def _named(explicit: str | None, environ: Mapping[str, str]) -> Step:
 
 
 def _keys(environ: Mapping[str, str], keys: Mapping[str, str]) -> list[Step]:
-    there = [name for name in keys if environ.get(name, "").strip()]
+    there = [name for name in keys if environ.get(name, "").strip() or environ.get(f"{name}S", "").strip()]
     if there:
         return [Step("key", True, keys[name], f"{name} is set, so {keys[name]} can be used.") for name in there]
-    return [Step("key", False, None, "No API key is in the environment; ANTHROPIC_API_KEY or another one does it.")]
+    said = "No API key is in the environment; ANTHROPIC_API_KEY or another one does it, or `orkas auth login`."
+    return [Step("key", False, None, said)]
+
+
+def _logins(keys: Mapping[str, str], home: Path | None) -> list[Step]:
+    """Stored logins; a key in the environment goes before them."""
+    from orkas.infra.errors import StorageError
+    from orkas.infra.secrets import Store
+
+    try:
+        stored = Store(home).places()
+    except StorageError as error:
+        return [Step("key", False, None, f"Stored logins cannot be read: {error}.")]
+    there = {vendor: model for model in dict.fromkeys(keys.values()) if (vendor := model.partition("/")[0]) in stored}
+    return [Step("key", True, m, f"You are logged in at {vendor}, so {m} can be used.") for vendor, m in there.items()]
 
 
 def _installed(home: Path | None) -> Step:

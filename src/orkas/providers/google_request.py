@@ -102,6 +102,9 @@ def _options(params: CompletionParams, traits: Gemini) -> dict[str, Any]:
         generation["maxOutputTokens"] = params.max_output
     if thinking := _thinking(params, traits):
         generation["thinkingConfig"] = thinking
+    if params.output is not None and traits.json_schema and (traits.typed_with_tools or not params.tools):
+        generation["responseMimeType"] = "application/json"
+        generation["responseJsonSchema"] = params.output.schema
     if generation:
         options["generationConfig"] = generation
     if params.system.strip():

@@ -38,6 +38,11 @@ class Writer:
     def empty(self) -> bool:
         return not self._pieces
 
+    @property
+    def unwritten(self) -> int:
+        """Pieces that no request has had yet."""
+        return len(self._pieces) - self._told
+
     def write(self, *pieces: Piece) -> None:
         self._pieces.extend(pieces)
 
@@ -88,6 +93,8 @@ class History:
     def __init__(self) -> None:
         self._running: dict[str, list[_Running]] = {}
         self._kept: dict[str, Kept] = {}
+        self.current: Writer | None = None
+        """The writer of the last request."""
 
     def join(self, params: CompletionParams, make: Callable[[], Writer], *, images: bool = True) -> list[Piece]:
         """The messages of a request, in pieces to be joined. ``make``: a writer for a conversation that is new here."""
@@ -100,6 +107,7 @@ class History:
             self._running[key].remove(running)
             raise
         running.messages = messages
+        self.current = running.writer
         self._kept[key].prune(messages)
         return running.writer.finish()
 

@@ -1,15 +1,32 @@
-"""A vendor row, a dialect, the transport and a key, joined into one ``LLMProvider``."""
+"""A vendor row, a dialect, the transport and its credentials, joined into one ``LLMProvider``."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from msgspec.structs import replace
 
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.messages import AssistantMessage, calls_of
 from orkas.infra.net import Answer, Http, Limits
-from orkas.providers.base import AuthStatus, CompletionParams, Dialect, ModelInfo, Part, Reader, Request, drained
-from orkas.providers.catalog import model_info
+from orkas.providers.auth import Credentials, Grant, Keys
+from orkas.providers.base import (
+    AuthStatus,
+    CompletionParams,
+    Dialect,
+    ModelInfo,
+    Part,
+    Probing,
+    Reader,
+    Request,
+    drained,
+)  # fmt: skip
+from orkas.providers.catalog import model_info, near
+from orkas.providers.output import Unconstrained
+from orkas.providers.prefix import PrefixWatch
 from orkas.providers.transform import endpoint, wire_name
 from orkas.providers.unthinking import Unthinking
 from orkas.providers.vendors import Vendor
@@ -18,12 +35,15 @@ __all__ = ["HttpProvider"]
 
 _SLOW = Limits(first_byte=600.0, idle=600.0)
 """For models on hardware of the user's own."""
+_PROBE_S = 20.0
+"""Seconds that a vendor may take to say what it thinks of a key."""
 
 
 class HttpProvider:
-    """One vendor at one address with one key.
+    """One vendor at one address. Usage gets its cost where the vendor gave none and the price is known.
 
-    ``key_name`` is the variable that a missing key should be put into. ``local``: no key is needed there.
+    ``credentials``: asked for a key or token before each request; ``api_key`` stands for one fixed key. ``key_name``
+    is the variable that a missing key should be put into. ``local``: no key is needed there.
     """
 
     def __init__(
@@ -33,7 +53,8 @@ class HttpProvider:
         dialect: Dialect,
         *,
         base_url: str,
-        api_key: str | None,
+        api_key: str | None = None,
+        credentials: Credentials | None = None,
         key_name: str,
         local: bool = False,
         http: Http | None = None,
@@ -43,39 +64,98 @@ class HttpProvider:
         self.base_url = base_url
         self._row = row
         self._dialect = dialect
-        self._key = api_key or None
+        self._credentials: Credentials = credentials or Keys([api_key] if api_key else [])
         self._key_name = key_name
         self._local = local or row.local
         self._unthinking = Unthinking()
+        self._prefix = PrefixWatch(id)
+        self._unconstrained = Unconstrained()
         self._http = http or Http(limits=_SLOW if row.slow else None)
 
     def info(self, model: str) -> ModelInfo:
         return model_info(self.id, model)
 
     def request(self, params: CompletionParams) -> Request:
-        return self._dialect.request(params, base_url=self.base_url, api_key=self._key)
+        return self._request(params, self._credentials.peek())
 
     @asynccontextmanager
     async def stream(self, params: CompletionParams) -> AsyncGenerator[_Reply, None]:
-        self._need_key()
-        async with self._post(self._unthinking.applied(params)) as answer:
-            if answer.status == 200:
-                yield self._reply(answer, params)
-                return
-            refusal = await self._refusal(answer)
-        if not self._unthinking.learn(refusal, params, model=f"{self.id}/{params.model}", api=self.api):
-            raise refusal
-        async with self._post(self._unthinking.applied(params)) as answer:  # a remedy of this floor, never tried twice
-            if answer.status != 200:
-                raise await self._refusal(answer)
-            yield self._reply(answer, params)
+        grant = await self._grant()
+        tried: list[Grant] = []
+        told: ProviderError | None = None
+        while True:
+            asked = self._unconstrained.applied(self._unthinking.applied(params))
+            async with self._post(asked, grant) as answer:
+                if answer.status == 200:
+                    if grant is not None:
+                        self._credentials.accepted(grant)
+                    yield self._reply(answer, asked)
+                    return
+                refusal = await self._refusal(answer, grant, params.model)
+            if self._remedied(refusal, params, asked):
+                continue
+            told = _weightier(told, refusal)
+            grant = await self._another(grant, tried, refusal)
+            if grant is None:
+                raise told
 
-    def _post(self, params: CompletionParams) -> AbstractAsyncContextManager[Answer]:
-        request = self.request(params)
+    def _remedied(self, refusal: ProviderError, params: CompletionParams, sent: CompletionParams) -> bool:
+        """Whether the next request leaves out what this one was refused for. Each remedy is tried once."""
+        if self._unthinking.learn(refusal, params, model=f"{self.id}/{params.model}", api=self.api):
+            return True
+        return self._unconstrained.learn(refusal, sent)
+
+    def _request(self, params: CompletionParams, grant: Grant | None) -> Request:
+        """The request that shows this. Raises as ``_key``."""
+        return _shown(self._dialect.request(params, base_url=self.base_url, api_key=self._key(grant)), grant)
+
+    def _key(self, grant: Grant | None) -> str | None:
+        """The key that the dialect puts where its vendor wants it; None: there is none, or a token.
+
+        Raises:
+            ProviderError: class ``auth``: it cannot be put into a header.
+        """
+        if grant is None:
+            return None
+        if not _HEADER_VALUE.fullmatch(grant.secret.reveal()):
+            what = f"the API key for {self.id} holds characters that no key has"
+            raise ProviderError(what, class_="auth", hint="copy it once more, without blanks and line ends")
+        return None if grant.bearer else grant.secret.reveal()
+
+    def _post(self, params: CompletionParams, grant: Grant | None) -> AbstractAsyncContextManager[Answer]:
+        request = self._request(params, grant)
         return self._http.post(request.url, request.headers, request.body, patience=params.patience)
 
+    async def _grant(self) -> Grant | None:
+        """What the next request shows.
+
+        Raises:
+            ProviderError: class ``auth``: there is nothing to show; or as the credentials say.
+        """
+        grant = await self._credentials.get()
+        if grant is None and not self._local:
+            way = f"set {self._key_name}, or run `{self._login}`"
+            raise ProviderError(f"no API key for {self.id}: {way}", class_="auth")
+        return grant
+
+    async def _another(self, grant: Grant | None, tried: list[Grant], refusal: ProviderError) -> Grant | None:
+        """What the same request may be made with once more; each is shown once."""
+        if grant is None:
+            return None
+        tried.append(grant)
+        another = await self._credentials.refused(tried, refusal)
+        return None if another in tried else another
+
     def _reply(self, answer: Answer, params: CompletionParams) -> _Reply:
-        return _Reply(answer, self._dialect.reader(model=f"{self.id}/{params.model}"), _renamed(params))
+        reader = self._dialect.reader(model=f"{self.id}/{params.model}")
+        messages, price = list(params.messages), self.info(params.model).price
+
+        def told(message: AssistantMessage) -> None:
+            if price is not None and message.usage is not None and message.usage.cost_usd is None:
+                message.usage = replace(message.usage, cost_usd=price.cost(message.usage))
+            self._prefix.heard(params, messages, message.usage, price)
+
+        return _Reply(answer, reader, _renamed(params), told)
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
         return await drained(self.stream(params))
@@ -83,46 +163,81 @@ class HttpProvider:
     async def validate_auth(self) -> AuthStatus:
         """Ask for the list of models: the cheapest request that needs the key."""
         try:
-            self._need_key()
-            url, headers = self._probe()
-            async with self._http.get(url, headers) as answer:
-                if answer.status == 200:
-                    return AuthStatus(True, f"{self.id} accepts the credentials")
-                error = await self._refusal(answer)
+            grant = await self._grant()
+            error = await self._probed(grant)
+            if error is not None and (another := await self._another(grant, [], error)) is not None:
+                error = await self._probed(another)
         except ProviderError as problem:
             error = problem
         except UsageError as problem:
             return AuthStatus(None, problem.message)
+        if error is None:
+            return AuthStatus(True, f"{self.id} accepts the credentials", "accepted")
         if error.class_ == "auth":
-            return AuthStatus(False, error.message)
+            return AuthStatus(False, str(error), "refused" if error.status else "missing")
         if error.class_ in ("quota", "rate_limit"):
-            return AuthStatus(True, f"the key is known, but {error.message}")
-        return AuthStatus(None, error.message)
+            return AuthStatus(True, f"the key is known, but {error.message}", error.class_)
+        return AuthStatus(None, error.message, "network" if error.status is None else "unknown")
 
     async def aclose(self) -> None:
+        await self._credentials.aclose()
         await self._http.aclose()
 
-    def _probe(self) -> tuple[str, dict[str, str]]:
-        sample = self.request(CompletionParams(model="probe", messages=[]))
+    async def _probed(self, grant: Grant | None) -> ProviderError | None:
+        """What the cheapest request was refused for; None: it was not."""
+        url, headers = self._probe(grant)
+        try:
+            async with asyncio.timeout(_PROBE_S), self._http.get(url, headers) as answer:
+                return None if answer.status == 200 else await self._refusal(answer, grant)
+        except TimeoutError:
+            what = f"{self.id} did not answer within {_PROBE_S:.0f} s"
+            return ProviderError(what, class_="timeout", hint="try again later")
+
+    def _probe(self, grant: Grant | None) -> tuple[str, dict[str, str]]:
+        if isinstance(self._dialect, Probing):
+            own = self._dialect.probe(base_url=self.base_url, api_key=self._key(grant))
+            return own.url, _shown(own, grant).headers
+        sample = self._request(CompletionParams(model="probe", messages=[]), grant)
         headers = {k: v for k, v in sample.headers.items() if k not in ("content-type", "accept")}
         return endpoint(self.base_url, self._row.models), headers
 
-    def _need_key(self) -> None:
-        if self._key is None and not self._local:
-            raise ProviderError(f"no API key for {self.id}: set {self._key_name}", class_="auth")
-
-    async def _refusal(self, answer: Answer) -> ProviderError:
-        from orkas.providers.errors import classify  # only a failure needs the table
+    async def _refusal(self, answer: Answer, grant: Grant | None, model: str = "") -> ProviderError:
+        from orkas.providers.errors import classify, mask  # only a failure needs the table
 
         body = await answer.read_all()
         if 300 <= answer.status < 400:
-            target = answer.headers.get("location", "another address")
+            target = mask(answer.headers.get("location", "another address")[:1000])
             return ProviderError(
                 f"{self.id} answered HTTP {answer.status} and points to {target}", class_="invalid_request",
                 status=answer.status, hint="set the base URL to the address it points to",
             )  # fmt: skip
-        secrets = (self._key,) if self._key else ()
-        return classify(self.id, answer.status, answer.headers, body, secrets=secrets)
+        secrets = (grant.secret.reveal(),) if grant is not None else ()
+        error = classify(self.id, answer.status, answer.headers, body, secrets=secrets)
+        if grant is not None and grant.bearer and error.class_ == "auth":
+            error.hint = f"log in again with `{self._login}`"
+        if error.class_ == "not_found" and model and (found := near(model, self.id)):
+            error.hint = f"did you mean {' or '.join(found)}?"
+        return error
+
+    @property
+    def _login(self) -> str:
+        return f"orkas auth login {self._row.account or self.id}"
+
+
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
+"""What a key may look like where it goes into a header."""
+
+
+def _shown(request: Request, grant: Grant | None) -> Request:
+    """The request with the token of the grant, where it is one."""
+    if grant is not None and grant.bearer:
+        request.headers["authorization"] = f"Bearer {grant.secret.reveal()}"
+    return request
+
+
+def _weightier(first: ProviderError | None, second: ProviderError) -> ProviderError:
+    """What is told of several refusals of one request: one that waiting cures, else the last."""
+    return first if first is not None and first.class_ == "rate_limit" else second
 
 
 def _renamed(params: CompletionParams) -> dict[str, str]:
@@ -131,14 +246,20 @@ def _renamed(params: CompletionParams) -> dict[str, str]:
 
 
 class _Reply:
-    """A ``Completion``: one list of parts per network read. Calls get back the names that tools have here."""
+    """A ``Completion``: one list of parts per network read. Calls get back the names that tools have here.
 
-    __slots__ = ("_answer", "_ended", "_message", "_reader", "_renamed")
+    ``told``: sees the whole message before anybody else does.
+    """
 
-    def __init__(self, answer: Answer, reader: Reader, renamed: dict[str, str]) -> None:
+    __slots__ = ("_answer", "_ended", "_message", "_reader", "_renamed", "_told")
+
+    def __init__(
+        self, answer: Answer, reader: Reader, renamed: dict[str, str], told: Callable[[AssistantMessage], None]
+    ) -> None:
         self._answer = answer
         self._reader = reader
         self._renamed = renamed
+        self._told = told
         self._message: AssistantMessage | None = None
         self._ended = False
 
@@ -163,6 +284,7 @@ class _Reply:
             self._message = message = self._reader.close()
             for call in calls_of(message) if self._renamed else ():
                 call.name = self._renamed.get(call.name, call.name)
+            self._told(message)
         raise StopAsyncIteration
 
     async def _next_bytes(self) -> bytes:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from orkas.infra.errors import ProviderError
 from orkas.infra.home import home as default_home
 from orkas.infra.messages import AssistantMessage, user_message
-from orkas.providers.base import AuthStatus, Completion, CompletionParams, LLMProvider, ModelInfo, Request
+from orkas.providers.base import FREE, AuthStatus, Completion, CompletionParams, LLMProvider, ModelInfo, Request
 from orkas.providers.local_server import LocalServer, ServerConfig, shared
 
 __all__ = [
@@ -132,7 +132,7 @@ class LocalProvider:
         self._address: tuple[str, str] | None = None
 
     def info(self, model: str) -> ModelInfo:
-        return ModelInfo(context_window=CONTEXT, max_output=MAX_OUTPUT, images=False, small=True)
+        return ModelInfo(context_window=CONTEXT, max_output=MAX_OUTPUT, images=False, small=True, price=FREE)
 
     def request(self, params: CompletionParams) -> Request:
         return self._at(self._address or ("http://127.0.0.1:0/v1", "")).request(params)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from orkas.infra.errors import UsageError
+from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.net import Http
+from orkas.infra.secrets import Secret
+from orkas.providers import catalog
+from orkas.providers.auth import Credentials, credentials_for, environment_keys
 from orkas.providers.base import Dialect, LLMProvider
 from orkas.providers.http import HttpProvider
+from orkas.providers.own import own
 from orkas.providers.vendors import Vendor, table
 
-__all__ = ["resolve", "split_model", "vendor_names"]
+if TYPE_CHECKING:
+    from orkas.providers.aws import Signer
+
+__all__ = ["resolve", "short_names", "split_model", "vendor_names"]
 
 
 def vendor_names() -> list[str]:
@@ -20,31 +28,48 @@ def vendor_names() -> list[str]:
     return [*table(), *_OURS]
 
 
+def short_names() -> dict[str, str]:
+    """Aliases and the model string of each: the user's own, then those that everybody has."""
+    return {**catalog.aliases(), **own().aliases}
+
+
 def split_model(model: str) -> tuple[str, str]:
-    """Vendor and model id of a model string: ``vendor/model``, or a bare name that says where it belongs.
+    """Vendor and model id of a model string: ``vendor/model``, an alias, or a bare name that says where it belongs.
 
     Raises:
         UsageError: no vendor can be told.
     """
     name = model.strip()
+    if "/" not in name and (whole := own().aliases.get(name.lower()) or (name and catalog.aliases().get(name.lower()))):
+        name = whole
     vendor, slash, rest = name.partition("/")
     if slash:
-        if vendor.lower() not in _OURS and vendor.lower() not in table():
-            raise UsageError(f"unknown vendor {vendor!r}", hint=_near(vendor))
-        if not rest:
-            raise UsageError(f"{model!r} names no model", hint=_models_of(vendor.lower()))
-        if vendor.lower() == "demo" and rest != "offline":
-            raise UsageError(f"there is no model {model!r}", hint="the demo is demo/offline")
-        return vendor.lower(), rest
+        return _known_vendor(vendor, name), rest
     if not name:
         raise UsageError("no model given", hint="name one as vendor/model, or set ORKAS_MODEL")
-    if found := max(_claims(name, table()), default=None):
-        return found[1], name
+    if found := _claims(name, table()):
+        if len(found) > 1:
+            choices = " or ".join(f"{vendor}/{name}" for vendor in found)
+            raise UsageError(f"{name!r} may belong to several vendors", hint=f"write {choices}")
+        return found[0], name
     if name.lower() in vendor_names():
         raise UsageError(f"{model!r} names a vendor and no model", hint=_models_of(name.lower()))
     if ":" in name:
         return "ollama", name
     raise UsageError(f"{model!r} does not say which vendor it belongs to", hint=f"write vendor/{name}; {_near(name)}")
+
+
+def _known_vendor(vendor: str, name: str) -> str:
+    low, rest = vendor.lower(), name.partition("/")[2]
+    if low not in _OURS and low not in table():
+        if mistake := own().mistakes.get(low):
+            raise UsageError(mistake, hint="`orkas doctor` shows all that is wrong with the file")
+        raise UsageError(f"unknown vendor {vendor!r}", hint=_near(vendor, rest))
+    if not rest:
+        raise UsageError(f"{name!r} names no model", hint=_models_of(low))
+    if low == "demo" and rest != "offline":
+        raise UsageError(f"there is no model {name!r}", hint="the demo is demo/offline")
+    return low
 
 
 def _models_of(vendor: str) -> str:
@@ -60,34 +85,43 @@ def _models_of(vendor: str) -> str:
     return f"write {vendor}/MODEL, such as {example}" if example else f"write {vendor}/MODEL"
 
 
-def _claims(name: str, rows: Mapping[str, Vendor]) -> list[tuple[int, str]]:
-    """Vendors whose prefix the name begins with, with the length of the prefix."""
+def _claims(name: str, rows: Mapping[str, Vendor]) -> list[str]:
+    """Vendors whose prefix the name begins with: those with the longest, the user's own before others."""
     low = name.lower()
-    return [(len(p), vendor) for vendor, row in rows.items() for p in row.prefixes if low.startswith(p)]
+    found = [((len(p), row.own), vendor) for vendor, row in rows.items() for p in row.prefixes if low.startswith(p)]
+    best = max((rank for rank, _ in found), default=None)
+    return list(dict.fromkeys(vendor for rank, vendor in found if rank == best))
 
 
-def _near(vendor: str) -> str:
+def _near(name: str, model: str = "") -> str:
+    """What may have been meant: vendors, aliases and models that look like it; else the vendors there are."""
     import difflib
 
-    names = vendor_names()
-    near = difflib.get_close_matches(vendor.lower(), names, n=3)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    return "known vendors: " + ", ".join(names)
+    vendors = difflib.get_close_matches(name.lower(), vendor_names(), n=3)
+    if model:
+        found = [f"{vendor}/{model}" for vendor in vendors] or catalog.near(model)
+    else:
+        found = [*difflib.get_close_matches(name.lower(), short_names(), n=2, cutoff=0.7), *catalog.near(name)]
+        found += [f"{vendor}/MODEL" for vendor in vendors]
+    if found:
+        return f"did you mean {' or '.join(found[:4])}?"
+    return "known vendors: " + ", ".join(vendor_names())
 
 
 def resolve(
     model: str,
     *,
     base_url: str | None = None,
-    api_key: str | None = None,
+    api_key: str | Secret | None = None,
     environ: Mapping[str, str] = os.environ,
     http: Http | None = None,
+    credentials: Credentials | None = None,
 ) -> tuple[LLMProvider, str]:
     """The provider for a model string, and the model's id there. Nothing is connected to.
 
-    A key that is missing is told when the first request is made. ``http``: a transport with limits or certificates of
-    its own.
+    ``api_key`` goes before the environment, and that before a stored login. A key that is missing is told when the
+    first request is made. ``http``: a transport with limits or certificates of its own. ``credentials``: in place of
+    all of these.
 
     Raises:
         UsageError: unknown vendor, no model, no address or an address that is none.
@@ -96,12 +130,16 @@ def resolve(
     if vendor in _OURS:
         return _OURS[vendor](), model_id
     row = table()[vendor]
-    key_names = row.key_variables(vendor)
-    key = api_key or next((v for n in key_names if (v := environ.get(n, "").strip())), None)
-    url = _base_url(vendor, row, base_url, environ, key)
-    dialect = _dialect(vendor, row)
-    named = row.keys[0] if vendor == "openai-chat" else key_names[0]
-    return HttpProvider(vendor, row, dialect, base_url=url, api_key=key, key_name=named, http=http), model_id
+    signer = _signer(vendor, row, environ) if credentials is None and not api_key else None
+    credentials = credentials or credentials_for(vendor, row, api_key=api_key, environ=environ)
+    url = _base_url(vendor, row, base_url, environ, credentials)
+    dialect = _dialect(vendor, row, signer)
+    named = row.keys[0] if vendor in ("openai-chat", "bedrock") else row.key_variables(vendor)[0]
+    if row.dialect == "bedrock":
+        named += " or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    return HttpProvider(
+        vendor, row, dialect, base_url=url, credentials=credentials, key_name=named, http=http
+    ), model_id
 
 
 def _demo() -> LLMProvider:
@@ -124,17 +162,41 @@ _OURS: dict[str, Callable[[], LLMProvider]] = {"local": _local, "demo": _demo}
 """Vendors that are not rows: what runs on this machine without an address of its own."""
 
 
-def _base_url(vendor: str, row: Vendor, given: str | None, environ: Mapping[str, str], key: str | None) -> str:
+def _signer(vendor: str, row: Vendor, environ: Mapping[str, str]) -> Signer | None:
+    """Who signs the requests, where the environment has an access key of AWS and no key of Bedrock's own."""
+    if row.dialect != "bedrock":
+        return None
+    from orkas.providers.aws import SECRET, signer
+
+    return signer(environ) if environment_keys(vendor, row, environ)[0] == SECRET else None
+
+
+def _base_url(
+    vendor: str, row: Vendor, given: str | None, environ: Mapping[str, str], credentials: Credentials
+) -> str:
     names = row.url_variables(vendor)
     url = given or next((v for n in names if (v := environ.get(n, "").strip())), "")
     if not url and not row.base_url:
         raise UsageError(f"{vendor} needs a base URL", hint=f"give base_url, or set {names[0]}")
     own = row.base_url
-    if "{" in own and "/" not in (url.partition("://")[2] or url).rstrip("/"):
+    if "{region}" in own:
+        from orkas.providers.aws import address as place
+
+        own = own if url else place(own, environ)
+    elif "{" in own and "/" not in (url.partition("://")[2] or url).rstrip("/"):
         from orkas.providers.vertex import address
 
-        own = address(own, environ, key)
+        own = address(own, environ, _key(credentials))
     return _complete(url, row, own) if url else own
+
+
+def _key(credentials: Credentials) -> str | None:
+    """The key that the first request will show, where there is one."""
+    try:
+        grant = credentials.peek()
+    except ProviderError:  # told when the first request is made
+        return None
+    return grant.secret.reveal() if grant is not None and not grant.bearer else None
 
 
 def _complete(url: str, row: Vendor, base_url: str) -> str:
@@ -160,11 +222,14 @@ def _complete(url: str, row: Vendor, base_url: str) -> str:
         netloc = netloc.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
     if bare and port is None and own.port and row.local:
         netloc += f":{own.port}"
-    path = parts.path.rstrip("/") or own.path.rstrip("/") or row.path or "/v1"
+    path = parts.path.rstrip("/")
+    if row.compatible and path.endswith(row.compatible):
+        path = path.removesuffix(row.compatible) + own.path
+    path = path or own.path.rstrip("/") or row.path or "/v1"
     return parts._replace(netloc=netloc, path=path).geturl()
 
 
-def _dialect(vendor: str, row: Vendor) -> Dialect:
+def _dialect(vendor: str, row: Vendor, signer: Signer | None = None) -> Dialect:
     if row.dialect == "anthropic":
         from orkas.providers.anthropic import Anthropic
 
@@ -177,6 +242,18 @@ def _dialect(vendor: str, row: Vendor) -> Dialect:
         from orkas.providers.google import Google
 
         return Google(vendor, row.quirks, row.key_header)
+    if row.dialect == "ollama":
+        from orkas.providers.ollama import Ollama
+
+        return Ollama(vendor, row.quirks, row.key_header)
+    if row.dialect == "bedrock":
+        from orkas.providers.bedrock import Bedrock
+
+        return Bedrock(vendor, row.quirks, row.key_header, signer)
+    if row.dialect == "cohere":
+        from orkas.providers.cohere import Cohere
+
+        return Cohere(vendor, row.quirks, row.key_header)
     from orkas.providers.openai_chat import OpenAIChat
 
     return OpenAIChat(vendor, row.quirks, row.key_header)

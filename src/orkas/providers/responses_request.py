@@ -24,6 +24,7 @@ from orkas.infra.messages import (
 from orkas.providers.base import CompletionParams, Request, ToolDef
 from orkas.providers.catalog import is_plain_openai, model_info, openai_effort
 from orkas.providers.history import History, Piece, ToolBytes, Writer
+from orkas.providers.output import Shape, responses_format
 from orkas.providers.schemas import clean
 from orkas.providers.transform import (
     EMPTY,
@@ -59,6 +60,7 @@ class ResponsesRequests:
         self._key_header = key_header
         self._history = History()
         self._tools = ToolBytes(_tool)
+        self._output = Shape(responses_format)
 
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         target = f"{self._vendor}/{params.model}"
@@ -90,6 +92,8 @@ class ResponsesRequests:
             options["tool_choice"] = params.tool_choice
             if not model.startswith("o"):  # the o-series refuses the word, even for what it does anyway
                 options["parallel_tool_calls"] = True
+        if quirks.output and (form := self._output.get(params.output)):
+            options["text"] = form
         if quirks.cache_key and params.session_id:
             options[quirks.cache_key] = cache_key(params.session_id)
         if quirks.thinking and params.thinking and (effort := openai_effort(model, params.thinking)):

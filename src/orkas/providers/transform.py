@@ -41,6 +41,7 @@ _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _FORMS: dict[str, tuple[re.Pattern[str], int]] = {
     "chat": (re.compile(r"[!-~]{1,40}"), 24),
     "anthropic": (re.compile(r"[A-Za-z0-9_-]{1,64}"), 24),
+    "bedrock": (re.compile(r"[A-Za-z0-9_.:-]{1,64}"), 24),
     "responses": (re.compile(r"[!-~]{1,64}"), 24),
     "nine": (re.compile(r"[A-Za-z0-9]{9}"), 9),
 }
@@ -208,7 +209,9 @@ def key_headers(api_key: str | None, header: str = "") -> dict[str, str]:
     return {"authorization": f"Bearer {api_key}"} if header in ("", "authorization") else {header: api_key}
 
 
-_ENDPOINT = re.compile(r"/(?:chat/completions|messages|responses|(?:publishers/[^/]+/)?models/[^/]+:[a-zA-Z]+)$")
+_ENDPOINT = re.compile(
+    r"(?:/(?:chat/completions|messages|responses|(?:publishers/[^/]+/)?models/[^/]+:[a-zA-Z]+)|(?<=/api)/chat|(?<=/v2)/chat)$"
+)
 
 
 def endpoint(base_url: str, path: str) -> str:

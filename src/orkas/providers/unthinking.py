@@ -1,4 +1,4 @@
-"""Thinking that its own vendor refuses to take back: signed by another key, another version, an edited session."""
+"""Thinking that a vendor refuses: to take back (signed by another key, another version, an edited session) or to do."""
 
 from __future__ import annotations
 
@@ -21,20 +21,30 @@ _BLAMED = re.compile(
 )
 
 
+_UNABLE = re.compile(r"does not support (?:thinking|reasoning)\b")
+
+
 class Unthinking:
-    """The messages of one provider that go out like another model's from now on: their words and calls alone.
+    """The messages of one provider that go out like another model's from now on: their words and calls alone. And its
+    models that are no longer told to think.
 
     What a vendor signed or sealed may stand on any of their blocks, and the others may be bound to it.
     """
 
     def __init__(self) -> None:
         self._bare: dict[int, tuple[Message, Message]] = {}
+        self._unable: set[str] = set()
+        """Models that cannot think and refuse to be told anything about it."""
 
     def learn(self, refusal: ProviderError, params: CompletionParams, *, model: str, api: str) -> bool:
-        """Whether ``refusal`` blames thinking that this request held and the next one, made by ``applied``, will not.
+        """Whether ``refusal`` blames thinking that this request held or asked for, and the next one, made by
+        ``applied``, will not.
 
         ``model`` (``vendor/model``) and ``api``: whose thinking was sent at all.
         """
+        if params.thinking is not None and params.model not in self._unable and _UNABLE.search(refusal.message.lower()):
+            self._unable.add(params.model)
+            return True
         if refusal.class_ != "invalid_request" or not _BLAMED.search(refusal.message.lower()):
             return False
         known = len(self._bare)
@@ -47,6 +57,8 @@ class Unthinking:
 
     def applied(self, params: CompletionParams) -> CompletionParams:
         """The request without what was refused; the very same as long as nothing was."""
+        if params.thinking is not None and params.model in self._unable:
+            params = replace(params, thinking=None)
         if not self._bare:
             return params
         return replace(params, messages=[self._bare[id(m)][1] if id(m) in self._bare else m for m in params.messages])

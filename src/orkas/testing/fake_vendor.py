@@ -37,12 +37,15 @@ from orkas.testing.replay import RESET, Asked, Recording, Reply, Response, as_re
 from orkas.testing.rules import (
     Rejection,
     check_anthropic,
+    check_bedrock,
+    check_cohere,
     check_google,
     check_http,
+    check_ollama,
     check_openai_chat,
     check_openai_responses,
     parse_body,
-)  # fmt: skip
+)
 from orkas.testing.rules.base import Api, model_missing
 from orkas.testing.say import Piece, Say
 
@@ -50,7 +53,12 @@ __all__ = ["FakeVendor", "Scripted", "VendorRequest"]
 
 _ENDPOINTS: dict[str, Api] = {
     "/chat/completions": "openai", "/responses": "responses", "/messages": "anthropic",
+    "/api/chat": "ollama", "/v2/chat": "cohere", "/converse-stream": "bedrock", "/converse": "bedrock",
     ":streamGenerateContent": "google", ":generateContent": "google", ":streamRawPredict": "anthropic",
+}  # fmt: skip
+_LISTS = ("/models", "/cachedContents", "/api/tags", "/foundation-models")
+_CHECKS: dict[str, Callable[[dict[str, Any]], Rejection | None]] = {
+    "openai": check_openai_chat, "ollama": check_ollama, "cohere": check_cohere,
 }  # fmt: skip
 _SECRETS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
@@ -79,8 +87,8 @@ Scripted: TypeAlias = str | AssistantMessage | Say | Reply | Sequence[Piece] | C
 
 
 class FakeVendor:
-    """A server of its own thread that speaks OpenAI Responses, Chat Completions, Anthropic Messages and Gemini
-    generateContent.
+    """A server of its own thread that speaks OpenAI Responses, Chat Completions, Anthropic Messages, Gemini
+    generateContent, Ollama's own chat, Bedrock Converse and Cohere's chat.
 
     The n-th request that is well-formed gets the n-th reply; one that the real vendor would refuse is refused in its
     words and takes no reply. Any path that ends like the vendor's is served, so the base URL of every vendor's row
@@ -211,9 +219,7 @@ class FakeVendor:
             self._connections.discard(task)
             writer.close()
 
-    async def _exchange(
-        self, got: http1.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
+    async def _exchange(self, got: http1.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request. False: the connection is not to be used again."""
         request = VendorRequest(got.method, got.path, got.headers, got.body, _object(got.body))
         with self._arrived:
@@ -231,7 +237,7 @@ class FakeVendor:
 
     def _answer(self, request: VendorRequest) -> Response:
         path = request.path.partition("?")[0].rstrip("/")
-        if request.method == "GET" and path.endswith(("/models", "/cachedContents")):
+        if request.method == "GET" and path.endswith(_LISTS):
             return self._model_list(request)
         api = next((api for end, api in _ENDPOINTS.items() if path.endswith(end)), None)
         if api is None or request.method != "POST" or "/v1/v1/" in path:
@@ -253,12 +259,14 @@ class FakeVendor:
             return model_missing(api, model)
         if not self.strict:
             return None
-        if api == "openai":
-            return check_openai_chat(body)
         if api == "responses":
             return check_openai_responses(body, seals=self.signatures, bonds=self.bonds)
         if api == "google":
             return check_google(body, model=str(model), signatures=self.signatures)
+        if api == "bedrock":
+            return check_bedrock(body, model=str(model), signatures=self.signatures)
+        if (check := _CHECKS.get(api)) is not None:
+            return check(body)
         return check_anthropic(_named(body, request), signatures=self.signatures)
 
     def _next_reply(self, api: Api, request: VendorRequest) -> Response:
@@ -266,7 +274,7 @@ class FakeVendor:
             return _refusal(Rejection("the fake vendor's script has no reply left", 400), api)
         body = _named(request.body or {}, request)
         reply = _reply_of(self._replies.popleft(), request)
-        stream = ":streamGenerateContent" in request.path if api == "google" else bool(body.get("stream"))
+        stream = _streams(api, request, body)
         as_list = api == "google" and stream and "alt=sse" not in request.path
         response = reply.respond(Asked(api, stream, body, as_list))
         steps = list(response.steps)
@@ -282,8 +290,13 @@ class FakeVendor:
         self.bonds |= bonds
 
     def _model_list(self, request: VendorRequest) -> Response:
-        cached = request.path.partition("?")[0].endswith("/cachedContents")
-        api = "google" if cached else _api_of(request)
+        path = request.path.partition("?")[0]
+        cached = path.endswith("/cachedContents")
+        api: Api = "google" if cached else _api_of(request)
+        if path.endswith("/api/tags"):
+            api = "ollama"
+        elif path.endswith("/foundation-models"):
+            api = "bedrock"
         if (refused := check_http(api, request.headers, 0, self.keys)) is not None:
             return _refusal(refused, api)
         names = sorted(self.models or ["fake-model"])
@@ -294,6 +307,10 @@ class FakeVendor:
             dated = {"type": "model", "created_at": "2025-01-01T00:00:00Z"}
             rows = [{"id": name, "display_name": name, **dated} for name in names]
             return _json(200, {"data": rows, "has_more": False, "first_id": names[0], "last_id": names[-1]})
+        if api == "ollama":
+            return _json(200, {"models": [{"name": n, "model": n, "size": 1} for n in names]})
+        if api == "bedrock":
+            return _json(200, {"modelSummaries": [{"modelId": n} for n in names]})
         owned = {"object": "model", "created": 1760000000, "owned_by": "fake"}
         return _json(200, {"object": "list", "data": [{"id": name, **owned} for name in names]})
 
@@ -305,8 +322,17 @@ def _api_of(request: VendorRequest) -> Api:
     return "anthropic" if "anthropic-version" in request.headers else "openai"
 
 
+def _streams(api: Api, request: VendorRequest, body: dict[str, Any]) -> bool:
+    """Whether a stream was asked for: some name that in the path, and Ollama does it unless told not to."""
+    if api in ("google", "bedrock"):
+        return "stream" in request.path.rpartition("/")[2].lower()
+    return bool(body.get("stream", api == "ollama"))
+
+
 def _model_of(request: VendorRequest) -> str:
     """The model in a path like ``/v1beta/models/gemini-3-pro:generateContent``; empty for other paths."""
+    if called := re.search(r"/model/([^/?]+)/converse", request.path):
+        return unquote(called[1])
     found = re.search(r"/models/([^/?]+):(?:stream)?(?:generateContent|GenerateContent|RawPredict)", request.path)
     return unquote(found[1]) if found else ""
 

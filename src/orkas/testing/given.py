@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ def given_out(api: Api, body: bytes) -> tuple[dict[str, str], dict[str, str]]:
         return _thoughts_in(body), {}
     if api == "responses":
         return _sealed_in(body)
+    if api == "bedrock":
+        return _reasoning_in(body), {}
     return (dict.fromkeys(_google_signatures(body), ""), {}) if api == "google" else ({}, {})
 
 
@@ -60,6 +63,35 @@ def _signed(block: dict[str, Any]) -> tuple[str, str] | None:
     if block.get("type") == "thinking" and block.get("signature"):
         return block["signature"], block["thinking"]
     return None
+
+
+def _reasoning_in(body: bytes) -> dict[str, str]:
+    """The thinking that an answer gives out, streamed or whole, by signature (redacted: by its data)."""
+    if body.lstrip()[:1] == b"{":
+        content = _object(body).get("output", {}).get("message", {}).get("content", [])
+        flat = [b["reasoningContent"] for b in content if "reasoningContent" in b]
+        return dict(_bedrock_signed({**r, **r.get("reasoningText", {})}) for r in flat)
+    blocks: dict[int, dict[str, str]] = {}
+    for event in _payloads(body):
+        delta = (event.get("delta") or {}).get("reasoningContent")
+        for name, value in (delta or {}).items():
+            block = blocks.setdefault(event["contentBlockIndex"], {})
+            block[name] = block.get(name, "") + value
+    return dict(map(_bedrock_signed, blocks.values()))
+
+
+def _bedrock_signed(block: dict[str, Any]) -> tuple[str, str]:
+    return (block["redactedContent"], "") if "redactedContent" in block else (block["signature"], block.get("text", ""))
+
+
+def _payloads(body: bytes) -> Iterator[dict[str, Any]]:
+    at = 0
+    while at + 12 <= len(body):
+        total, headers = struct.unpack_from(">II", body, at)
+        payload = body[at + 12 + headers : at + total - 4]
+        if payload.startswith(b"{"):
+            yield _object(payload)
+        at += total or len(body)
 
 
 def _google_signatures(body: bytes) -> list[str]:

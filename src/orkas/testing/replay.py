@@ -58,6 +58,9 @@ class Response:
     """Before the first byte of the head."""
 
 
+_STREAMS = {"ollama": "application/x-ndjson", "bedrock": "application/vnd.amazon.eventstream"}
+
+
 class Reply(Protocol):
     def respond(self, asked: Asked) -> Response: ...
 
@@ -76,7 +79,8 @@ class Spoken:
             from orkas.testing.rendering_google import google_list
 
             return Response(200, {"content-type": "application/json"}, google_list(self.say, asked.body))
-        headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+        kind = _STREAMS.get(asked.api, "text/event-stream; charset=utf-8")
+        headers = {"content-type": kind, "cache-control": "no-cache"}
         return Response(200, headers, as_stream(self.say, asked.api, asked.body))
 
 

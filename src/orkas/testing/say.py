@@ -31,6 +31,15 @@ _STOPS = {
         "stop": "STOP", "tool_use": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY", "refusal": "SAFETY",
         "error": "OTHER",
     },
+    "ollama": {"tool_use": "stop"},
+    "bedrock": {
+        "stop": "end_turn", "length": "max_tokens", "content_filter": "content_filtered", "refusal": "content_filtered",
+        "overflow": "model_context_window_exceeded",
+    },
+    "cohere": {
+        "stop": "COMPLETE", "tool_use": "TOOL_CALL", "length": "MAX_TOKENS", "content_filter": "ERROR_TOXIC",
+        "error": "ERROR",
+    },
 }  # fmt: skip
 
 

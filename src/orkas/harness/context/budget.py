@@ -134,6 +134,15 @@ class Meter:
         self._fixed = 0
         self._sent: tuple[Load, int] | None = None
 
+    @property
+    def window(self) -> int | None:
+        """The window that the user set for the model in use; None: it was not set."""
+        return self._windows.given
+
+    @window.setter
+    def window(self, given: int | None) -> None:
+        self._windows.given = given
+
     def load(self, params: CompletionParams, info: ModelInfo) -> Load:
         """What this request weighs.
 

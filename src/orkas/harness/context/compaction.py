@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from orkas.harness.context.summariser import Summariser
     from orkas.harness.sessions.session import Session
     from orkas.harness.turn import Turn
-    from orkas.providers.base import CompletionParams
+    from orkas.providers.base import CompletionParams, LLMProvider
 
 Budgeting: TypeAlias = Callable[[int, float], Budgets]
 
@@ -56,10 +56,18 @@ class Compactor:
 
     def __init__(self, name: str = "threshold") -> None:
         self._policy = policy(name)
-        self._forget(None)
+        self._for: tuple[Session, LLMProvider, str] | None = None
+        self._forget()
 
-    def _forget(self, session: Session | None) -> None:
-        self._session = session
+    def _know(self, turn: Turn) -> None:
+        """What was learnt of another session or another model's window says nothing here."""
+        setup = turn.setup
+        known = self._for
+        if known is None or known[0] is not setup.session or known[1] is not setup.provider or known[2] != setup.model:
+            self._for = setup.session, setup.provider, setup.model
+            self._forget()
+
+    def _forget(self) -> None:
         self._failures = 0
         self._opened: str | None = None  # the user's last words when the breaker opened
         self._tried: set[str] = set()
@@ -69,8 +77,7 @@ class Compactor:
     def due(self, turn: Turn, params: CompletionParams | None = None) -> bool:
         """Whether the next request must be preceded by a compaction. ``params``: that request, where it is known and
         is nothing but the history."""
-        if self._session is not turn.setup.session:
-            self._forget(turn.setup.session)
+        self._know(turn)
         setup, params = turn.setup, params or turn.params()
         info = setup.provider.info(setup.model)
         return self._asks(setup.meter.at_most(params, info), setup.meter) and self._asks(
@@ -100,8 +107,7 @@ class Compactor:
             Aborted: Stop was pressed; nothing was replaced.
             StorageError: the new history could not be saved; the old one stands.
         """
-        if self._session is not turn.setup.session:
-            self._forget(turn.setup.session)
+        self._know(turn)
         try:
             job = _Job(turn, self._policy.budgets, overflowed=overflowed, forced=forced)
         except ProviderError:

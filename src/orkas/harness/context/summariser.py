@@ -9,6 +9,7 @@ from orkas.harness.context import summary
 from orkas.harness.context.budget import Load
 from orkas.harness.context.fold import transcript
 from orkas.harness.exchange import Exchange
+from orkas.harness.fallback import moves
 from orkas.harness.turn import Turn
 from orkas.infra.errors import ProviderError
 from orkas.infra.events import ErrorClass, Event
@@ -53,6 +54,7 @@ class Summariser:
         """Ask. ``whole``: the conversation itself may be sent once more; else it goes in pieces at once.
 
         Raises:
+            ProviderError: the model does not answer, and another one can be asked.
             Aborted: Stop was pressed.
         """
         self._window = load.window - load.max_output
@@ -64,6 +66,8 @@ class Summariser:
                         async for event in events:
                             yield event
         except ProviderError as error:
+            if self._turn.spare and moves(error):
+                raise  # somebody else is asked, who may not even need one
             self.prose, self.reason, self.final = "", error.message, error.class_ in _FINAL
             self.class_ = error.class_
 
@@ -73,7 +77,7 @@ class Summariser:
         if load.messages + self._meter.text(self._asked) > load.usable:
             return
         try:
-            async with aclosing(self._ask(self._turn.params(self._asked, answer_only=True))) as events:
+            async with aclosing(self._ask(self._turn.params(self._asked, answer_only=True, free=True))) as events:
                 async for event in events:
                     yield event
         except ProviderError as error:
@@ -136,6 +140,7 @@ class Summariser:
             messages=[user_message(text)],
             system=summary.SYSTEM,
             max_output=setup.max_output,
+            window=setup.meter.window,
             thinking=setup.thinking,
         )
 

@@ -28,7 +28,7 @@ class Windows:
     """
 
     def __init__(self, given: int | None, learnt: Calibration) -> None:
-        self._given = given
+        self.given = given
         self._learnt = learnt
         self._told: dict[str, int] = {}  # by refusals that this agent met
         self._guessed: dict[str, int] = {}  # from refusals without a number, that this agent met
@@ -40,10 +40,10 @@ class Windows:
         A caller who gives one is believed until a refusal to this very agent says otherwise; what was learnt in
         earlier sessions only counts where the caller gives none.
         """
-        known = self._given or info.context_window or DEFAULT_WINDOW
-        learnt = None if self._given or model in self._tested else self._learnt.of(model).fresh_window
+        known = self.given or info.context_window or DEFAULT_WINDOW
+        learnt = None if self.given or model in self._tested else self._learnt.of(model).fresh_window
         told = self._told.get(model)
-        window = min(self._given, told) if self._given and told else told or learnt or known
+        window = min(self.given, told) if self.given and told else told or learnt or known
         return min(window, self._guessed.get(model, window)), known
 
     def refused(self, model: str, error: ProviderError, sent: tuple[int, int, int] | None) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orkas.harness.sessions.names import fresh_name
-from orkas.infra.errors import OrkasError
+from orkas.infra.errors import OrkasError, ProviderError
 from orkas.infra.messages import AssistantMessage, UserMessage, text_of
 from orkas.product.chat.words import one_line, plain_names
 
@@ -47,8 +46,9 @@ def values(command: str) -> list[str]:
     """What may follow a command: known models, the last sessions."""
     if command == "/model":
         from orkas.providers.discovery import DEFAULT_MODELS
+        from orkas.providers.registry import short_names
 
-        return sorted({*DEFAULT_MODELS.values(), "demo/offline"})
+        return sorted({*DEFAULT_MODELS.values(), *short_names(), "demo/offline"})
     if command == "/session":
         from orkas.harness.sessions import shelf
 
@@ -101,13 +101,18 @@ def _model(chat: Chat, name: str) -> None:
 
 def _missing_key(model: str) -> str:
     """What to say when no key for this model is found; empty: it needs none, or there is one."""
+    from orkas.providers.auth import credentials_for
     from orkas.providers.vendors import table
 
     vendor = model.partition("/")[0]
     row = table().get(vendor)
-    if row is None or row.local or any(os.environ.get(name, "").strip() for name in row.key_variables(vendor)):
-        return ""
-    return f"There is no key for {vendor} yet: leave, set {row.key_variables(vendor)[0]}, and start again."
+    try:
+        if row is None or row.local or credentials_for(vendor, row).peek() is not None:
+            return ""
+    except ProviderError as error:
+        return f"{error}."
+    way = f"run `orkas auth login {vendor}` in another terminal"
+    return f"There is no key for {vendor} yet: {way}, or leave, set {row.key_variables(vendor)[0]}, and start again."
 
 
 def _session(chat: Chat, name: str) -> None:

@@ -21,6 +21,7 @@ from orkas.infra.events import (
     Compaction,
     Done,
     Event,
+    Fallback,
     Notice,
     Retry,
     TextDelta,
@@ -162,6 +163,8 @@ class Screen(ABC):
                 self.take_back(event.discard)
                 wait = f" in {duration(event.wait_s)}" if event.wait_s else ""
                 self.say(f"Asking again{wait} (attempt {event.attempt}): {event.reason}", "warning")
+            case Fallback():
+                pass  # `retry` and `notice` say so in words
             case Notice():
                 self.say(event.text, "dim" if event.level == "info" else event.level)
             case Done():

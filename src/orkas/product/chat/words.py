@@ -23,7 +23,7 @@ FOLDED = 3
 
 _TELLING = ("command", "path", "file", "pattern", "query", "url", "name")
 _WAY_OUT = {
-    "auth": "Set the key of this vendor in the environment, or take another model with /model.",
+    "auth": "`orkas auth login VENDOR` stores a key of this vendor, or take another model with /model.",
     "quota": "The account has no credit or quota left; take another model with /model, or wait until it is renewed.",
     "rate_limit": "The vendor asks to slow down; wait a little and say it again, or take another model with /model.",
     "overloaded": "The vendor is overloaded; say it again in a minute, or take another model with /model.",

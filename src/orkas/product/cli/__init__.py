@@ -23,7 +23,7 @@ COMMANDS = {
     "session": "list, show, search, compact, check, repair, export, import, fork, rewind and delete conversations",
     "request": "show the request the next turn would send; nothing is sent",
     "models": "vendors and models; install the local model",
-    "auth": "which keys are found, and where",
+    "auth": "log in at a vendor, log out, and say where keys come from",
     "config": "read and change settings",
     "tool": "list the tools; run one as the model would",
     "policy": "what the policy says of a shell command; runs nothing",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orkas.infra import config
 from orkas.infra.errors import StorageError, UsageError
@@ -30,6 +30,10 @@ def settings_for(options: argparse.Namespace) -> config.Settings:
     settings = config.load(flags=flags)
     for text in settings.warnings:
         out.warning(text)
+    from orkas.providers.own import own
+
+    for text in own().mistakes.values():
+        out.warning(text)
     for variable, address in settings.endpoints.items():
         os.environ.setdefault(variable, address)  # read by the registry; no child process inherits it
     return settings
@@ -54,9 +58,34 @@ def agent_for(options: argparse.Namespace) -> Agent:
         base_url=options.base_url,
         approve=settings["approve"],
         thinking=settings["thinking"] or None,
+        fallback=getattr(options, "fallback", []),
+        output=_schema(getattr(options, "schema", None)),
         max_rounds=settings["max_rounds"],
         max_retries=MAX_RETRIES if max_retries is None else max_retries,
+        max_cost=getattr(options, "max_cost", None),
     )
+
+
+def _schema(path: str | None) -> dict[str, Any] | None:
+    """The JSON Schema in a file.
+
+    Raises:
+        UsageError: it cannot be read, or is none.
+    """
+    if path is None:
+        return None
+    import json
+    from pathlib import Path
+
+    try:
+        schema = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"the schema {path!r} cannot be read: {error.strerror}", hint="give a JSON file") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the schema {path!r} is no JSON: {error}", hint="give a JSON Schema") from None
+    if not isinstance(schema, dict):
+        raise UsageError(f"the schema {path!r} is no object", hint="give a JSON Schema that describes an object")
+    return schema
 
 
 def tools_for(names: str) -> list[Tool] | None:

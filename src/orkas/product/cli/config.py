@@ -18,7 +18,8 @@ def parser() -> parsing.Parser:
         prog="orkas config",
         description="Settings, from the first place that has them: flags, the environment, the file, the default.\n\n"
         "settings:\n" + "\n".join(f"  {name:<24}{key.about}" for name, key in config.KEYS.items())
-        + f"\n  {config.VENDOR_FORM:<24}where this vendor is reached",
+        + f"\n  {config.VENDOR_FORM:<24}where this vendor is reached"
+        f"\n  {config.OAUTH_FORM:<24}your own OAuth client there: {', '.join(config.OAUTH_FIELDS)}",
     )  # fmt: skip
     add = parsing.choose(own)
     add("list", _list, "list all settings and where each comes from", example="orkas config list")

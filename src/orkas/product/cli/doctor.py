@@ -142,6 +142,10 @@ def _settings() -> Iterator[Finding]:
         yield Finding("config", "problem", f"{text}.")
     for text in settings.warnings:
         yield Finding("config", "warning", text)
+    from orkas.providers.own import own
+
+    for text in own().mistakes.values():
+        yield Finding("config", "warning", f"{text}.")
     if not settings.broken:
         exists = config.file_path().exists()
         yield Finding(
@@ -212,8 +216,24 @@ def _keys() -> Iterator[Finding]:
     from orkas.product.cli.vendors import rows
 
     for row in rows():
-        if row.key:
-            yield Finding("key", "ok", f"{row.name}: {row.key} is set (***).")
+        if row.key or row.login:
+            where = f"{row.key} is set (***)" if row.key else f"a login is stored ({row.login})"
+            yield Finding("key", "ok", f"{row.name}: {where}.")
+    yield from _stored_logins()
+
+
+def _stored_logins() -> Iterator[Finding]:
+    from orkas.infra.errors import StorageError
+    from orkas.infra.secrets import Store
+
+    store = Store()
+    try:
+        because = store.fallback()
+    except StorageError as error:
+        yield Finding("key", "problem", f"{error}.")
+        return
+    if because:
+        yield Finding("key", "note", f"The system's keyring could not be used ({because}); keys are in {store.path}.")
 
 
 def _local_model() -> Iterator[Finding]:

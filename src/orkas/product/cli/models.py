@@ -11,6 +11,7 @@ from typing import Any
 from orkas.infra.errors import UsageError
 from orkas.product.cli import out, parsing
 from orkas.product.cli.vendors import Row, rows
+from orkas.providers.base import FREE, ModelInfo, Rates
 
 __all__ = ["parser"]
 
@@ -39,6 +40,7 @@ def _do(options: argparse.Namespace) -> int:
 
 def _vendors(options: argparse.Namespace) -> int:
     from orkas.providers.local import installed
+    from orkas.providers.registry import short_names
 
     found = rows()
     local = ", ".join(model.model for model in installed())
@@ -50,6 +52,9 @@ def _vendors(options: argparse.Namespace) -> int:
         lines.append(("local", "installed" if local else "absent", local or "orkas models install local"))
         lines.append(("demo", "always", "demo/offline, which is no language model"))
         out.table(lines)
+        short = ", ".join(f"{name} → {model}" for name, model in short_names().items())
+        out.note(f"short names: {short}")
+        out.note("`orkas models --vendor NAME` lists models with their windows and prices")
     return 0
 
 
@@ -60,37 +65,75 @@ def _facts(row: Row) -> dict[str, Any]:
         "base_url": row.base_url or None,
         "local": row.local,
         "key": row.key,
+        "login": row.login,
         "variables": row.variables,
         "prefixes": row.prefixes,
     }
 
 
 def _ready(row: Row) -> str:
-    return "no key needed" if row.local else "key found" if row.key else "no key"
+    return "no key needed" if row.local else "key found" if row.key or row.login else "no key"
 
 
 def _models(options: argparse.Namespace) -> int:
     """Models of one vendor that are known here without asking it; every other name of it can be used as well."""
-    from orkas.providers.catalog import model_info
+    from orkas.infra.terminal import label
+    from orkas.providers import catalog
 
     row = next((row for row in rows() if row.name == options.vendor), None)
     if row is None:
         raise UsageError(f"there is no vendor {options.vendor!r}", hint="`orkas models` lists them")
-    known = [(name, model_info(row.name, name.partition("/")[2])) for name in _known(row.name)]
+    known = [(name, catalog.model_info(row.name, name.partition("/")[2])) for name in _known(row.name)]
     if options.json:
-        sizes = ("context_window", "max_output", "images")
-        out.data([{"model": name, **{size: getattr(info, size) for size in sizes}} for name, info in known])
+        out.data([_model_facts(name, info) for name, info in known])
         return 0
-    out.table([(name, f"{i.context_window or 'unknown'} tokens", "images" if i.images else "") for name, i in known])
+    table = [(label(name), *_columns(info)) for name, info in known]
+    out.table([("model", "window", "output", "in", "out", "read", "write", "can"), *table] if table else [])
+    if any(info.price is not None and info.price is not FREE for _, info in known):
+        out.note(f"prices: USD for a million tokens as of {catalog.as_of()}, + where long prompts cost more")
     out.note(f"any model of {row.name} can be used: {row.name}/NAME")
     return 0
 
 
+def _model_facts(name: str, info: ModelInfo) -> dict[str, Any]:
+    price = None
+    if info.price is not None:
+        tiers = [{"above": above, **_rates(rates)} for above, rates in info.price.tiers]
+        price = {**_rates(info.price.base), "tiers": tiers}
+    return {
+        "model": name,
+        "context_window": info.context_window,
+        "max_output": info.max_output,
+        "images": info.images,
+        "reasons": info.reasons,
+        "tools": info.tools,
+        "price": price,
+    }
+
+
+def _rates(rates: Rates) -> dict[str, float | None]:
+    return {name: getattr(rates, name) for name in ("input", "output", "cache_read", "cache_write")}
+
+
+def _columns(info: ModelInfo) -> tuple[str, ...]:
+    window = f"{info.context_window:,}" if info.context_window else "unknown"
+    output = f"{info.max_output:,}" if info.max_output else "unknown"
+    can = [word for word, it in (("images", info.images), ("reasons", info.reasons), ("tools", info.tools)) if it]
+    if info.price is None:
+        return window, output, "unknown", "", "", "", " ".join(can)
+    base = info.price.base
+    more = "+" if info.price.tiers else ""
+    costs = [base.input, base.output, base.cache_read, base.cache_write]
+    return window, output, *("-" if c is None else f"{c:g}{more}" for c in costs), " ".join(can)
+
+
 def _known(vendor: str) -> list[str]:
+    from orkas.providers.catalog import names
     from orkas.providers.discovery import DEFAULT_MODELS, discover
 
     named = [*DEFAULT_MODELS.values(), *(step.model for step in discover(os.environ) if step.model)]
-    return [name for name in dict.fromkeys(named) if name.partition("/")[0] == vendor]
+    found = [name for name in named if name.partition("/")[0] == vendor]
+    return list(dict.fromkeys([*found, *(f"{vendor}/{name}" for name in names(vendor))]))
 
 
 def _install(options: argparse.Namespace) -> int:

@@ -102,6 +102,17 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def amount(text: str) -> float:
+    """An amount of USD above 0, as ``0.5``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no price: give an amount of USD above 0, such as 0.50")
+    return value
+
+
 def plain(argument: str) -> str:
     """An argument as UTF-8 text whatever the locale said; bytes that are none become U+FFFD."""
     import os

@@ -18,10 +18,13 @@ def parser() -> parsing.Parser:
     )
     parsing.model_options(own)
     own.add_argument("--session", metavar="FILE|ID", help="the conversation (default: an empty one)")
+    own.add_argument("--cache", action="store_true", help="show how far its replies came from the prompt cache instead")
     return parsing.common(own, _do)
 
 
 def _do(options: argparse.Namespace) -> int:
+    if options.cache:
+        return _cache(options)
     from orkas.harness.sessions.session import Session
     from orkas.product.cli.agents import agent_for
     from orkas.product.cli.driving import drive
@@ -39,6 +42,26 @@ def _do(options: argparse.Namespace) -> int:
         return 0
 
     return drive(show())
+
+
+def _cache(options: argparse.Namespace) -> int:
+    from orkas.harness.sessions.session import Session
+    from orkas.infra.errors import UsageError
+    from orkas.product.caching import as_lines, rows
+
+    if options.session is None:
+        raise UsageError("--cache looks at a conversation", hint="name it with --session")
+    session = Session.read(options.session)
+    for text in session.warnings:
+        out.warning(str(text))
+    found = rows(session.messages)
+    if options.json:
+        out.data(found)
+        return 0
+    out.table(as_lines(found))
+    if lost := sum(row.lost for row in found):
+        out.note(f"{lost:,} tokens were sent again that the cache had held")
+    return 0
 
 
 def _print(url: str, headers: dict[str, str], body: bytes, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from orkas.infra.errors import StorageError, UsageError, exit_status
+from orkas.infra.errors import StorageError, exit_status
 from orkas.infra.events import (
     Compaction,
     Done,
@@ -51,8 +51,15 @@ def parser() -> parsing.Parser:
     own.add_argument("prompt", metavar="PROMPT|-", nargs="?", help="what to do; - or nothing: read it from stdin")
     parsing.model_options(own)
     parsing.turn_options(own)
+    own.add_argument(
+        "--fallback", metavar="M", action="append", default=[],
+        help="another model to ask when the first does not answer (repeatable, in order)",
+    )  # fmt: skip
+    own.add_argument(
+        "--schema", metavar="FILE", help="a JSON Schema: the answer is one JSON object that matches it"
+    )
     own.add_argument("--ephemeral", action="store_true", help="keep the conversation in memory alone")
-    own.add_argument("--max-cost", metavar="USD", help="limit for the cost of the turn")
+    own.add_argument("--max-cost", metavar="USD", type=parsing.amount, help="limit for the cost of the turn")
     return parsing.common(own, do)
 
 
@@ -65,11 +72,6 @@ def do(options: argparse.Namespace) -> int:
     from orkas.product.cli.agents import agent_for, session_for
     from orkas.product.cli.stdin import prompt_of
 
-    if options.max_cost is not None:
-        raise UsageError(
-            "a cost limit cannot be kept: the price of this model is not known",
-            hint="leave --max-cost out; --max-rounds limits a turn",
-        )
     agent = agent_for(options)
     images = [load_image(path) for path in options.image]
     prompt = prompt_of(options.prompt, alone=bool(images))
@@ -80,7 +82,8 @@ def do(options: argparse.Namespace) -> int:
         told = len(session.warnings)
         for text in session.warnings:
             out.warning(text)
-        status = drive(_turn(agent, prompt, images, JsonLines() if options.json else Plain(), unsaved, ended))
+        show = JsonLines() if options.json else Plain(data=options.schema is not None)
+        status = drive(_turn(agent, prompt, images, show, unsaved, ended))
         for text in session.warnings[told:]:
             out.warning(text)
         vain = _in_vain(options, session, ended)
@@ -203,9 +206,13 @@ class JsonLines:
 
 
 class Plain:
-    """Text as it comes, on stdout; tools and notices, short, on stderr. Thinking is not shown."""
+    """Text as it comes, on stdout; tools and notices, short, on stderr. Thinking is not shown.
 
-    def __init__(self) -> None:
+    ``data``: the answer is data: only what was found good stands on stdout, once it is.
+    """
+
+    def __init__(self, *, data: bool = False) -> None:
+        self._data = data
         self._screen = is_tty(sys.stdout)
         self._open = False
         """The last line of text has not ended yet."""
@@ -213,7 +220,9 @@ class Plain:
     def tell(self, event: Event) -> None:
         match event:
             case TextDelta():
-                self._text(event.text)
+                self._text("" if self._data else event.text)
+            case Done(output=dict()):
+                out.data(event.output)
             case ThinkingDelta() | ToolProgress():
                 pass
             case _:
@@ -240,8 +249,9 @@ def _tell_about(event: Event) -> None:
         case ToolEnd(is_error=True):
             out.note(f"  {event.name} failed: {label(event.result, 160)}")
         case Retry():
-            void = " what was written of this answer is void;" if event.discard else ""
-            out.note(f"· {event.reason};{void} trying again in {event.wait_s:.0f} s")
+            void = "; what was written of this answer is void" if event.discard else ""
+            soon = f"; trying again in {event.wait_s:.0f} s" if event.wait_s else ""
+            out.note(f"· {event.reason}{void}{soon}")
         case Compaction():
             how = "summarised" if event.method == "summary" else "folded without a summary"
             out.note(f"· older messages were {how} ({event.tokens_before} → {event.tokens_after} tokens)")

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from orkas.infra.errors import StorageError
+
+if TYPE_CHECKING:
+    from orkas.infra.secrets import Place
 
 __all__ = ["Row", "rows"]
 
@@ -23,7 +29,12 @@ class Row(NamedTuple):
     """The one that does."""
     prefixes: list[str]
     """Bare model names that begin like this belong to it."""
-
+    account: str
+    """The name under which its login is stored."""
+    login: Place | None
+    """Where that is; None: there is none, or it cannot be read."""
+    stored_in: Path
+    """The file of all logins."""
     url_variable: str
     """The variable that says where it is, while nobody has said."""
 
@@ -31,17 +42,30 @@ class Row(NamedTuple):
 def rows() -> list[Row]:
     """All vendors in the order of the table."""
     from orkas.infra.redact import redact
+    from orkas.providers.auth import environment_keys
+    from orkas.providers.logins import Logins
     from orkas.providers.vendors import table, variable
 
+    logins = Logins()
+    try:
+        places = logins.places()
+    except StorageError:  # told by `auth status` and `doctor`
+        places = {}
     found = []
     for name, row in table().items():
         variables = row.key_variables(name)
         url = next((given for u in row.url_variables(name) if (given := os.environ.get(u, "").strip())), row.base_url)
-        key = next((v for v in variables if os.environ.get(v, "").strip()), None)
+        key, _ = environment_keys(name, row, os.environ)
         missing = variable(name, "BASE_URL")
-        if "{" in url:
+        if "{region}" in url:
+            url, missing = _placed(url), "AWS_REGION"
+        elif "{" in url:
             url, missing = _filled(url, key), "GOOGLE_CLOUD_PROJECT"
-        found.append(Row(name, row.dialect, redact(url), row.local, variables, key, list(row.prefixes), missing))
+        account = row.account or name
+        found.append(Row(
+            name, row.dialect, redact(url), row.local, variables, key, list(row.prefixes), account,
+            places.get(account), logins.store.path, missing,
+        ))  # fmt: skip
     return found
 
 
@@ -52,5 +76,16 @@ def _filled(template: str, key: str | None) -> str:
 
     try:
         return address(template, os.environ, os.environ[key].strip() if key else None)
+    except UsageError:
+        return ""
+
+
+def _placed(template: str) -> str:
+    """An address that names a region; empty while none is named."""
+    from orkas.infra.errors import UsageError
+    from orkas.providers.aws import address
+
+    try:
+        return address(template, os.environ)
     except UsageError:
         return ""

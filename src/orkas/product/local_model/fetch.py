@@ -31,12 +31,15 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+_VENDORS_OWN = ("_API_KEY", "_API_KEYS", "_OAUTH_CLIENT_SECRET")
+
+
 def pip(arguments: list[str], environ: Mapping[str, str], *, scratch: Path | None = None) -> str:
     """Run this Python's pip with the user's own index settings. Returns what it complained of; empty: it worked.
 
     Keys of model vendors are not handed on; ``scratch`` is where it keeps what is under way.
     """
-    env = {k: v for k, v in environ.items() if not k.upper().endswith("_API_KEY")}
+    env = {k: v for k, v in environ.items() if not k.upper().endswith(_VENDORS_OWN)}
     if scratch is not None:
         env["TMPDIR"] = env["TEMP"] = env["TMP"] = str(scratch)
     command = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]

@@ -83,6 +83,45 @@ def _faults(body: Any, signatures: Mapping[str, str] | None) -> Iterator[Rejecti
     yield from thinking_faults(body, messages, signatures)
     yield from _marks(body)
     yield from _tools(body)
+    yield from _output(body.get("output_config"))
+
+
+_BOUNDS = words(
+    "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength maxItems uniqueItems"
+    " minProperties maxProperties patternProperties oneOf not if then else"
+)
+
+
+def _output(config: Any) -> Iterator[Rejection]:
+    if not isinstance(config, dict):
+        return
+    for name in sorted(config.keys() - {"effort", "format", "task_budget"}):
+        yield Rejection(f"output_config.{name}: Extra inputs are not permitted")
+    form = config.get("format")
+    if form is None:
+        return
+    if not isinstance(form, dict) or form.get("type") != "json_schema":
+        yield Rejection("output_config.format.type: Input should be 'json_schema'")
+    elif not isinstance(form.get("schema"), dict):
+        yield Rejection("output_config.format.schema: Field required")
+    else:
+        yield from _closed(form["schema"])
+
+
+def _closed(schema: Any) -> Iterator[Rejection]:
+    at = "output_config.format.schema"
+    if not isinstance(schema, dict):
+        return
+    kind = schema.get("type")
+    if kind == "object" and schema.get("additionalProperties") is not False:
+        yield Rejection(f"{at}: For 'object' type, 'additionalProperties' must be explicitly set to false")
+    if bounds := sorted(schema.keys() & _BOUNDS):
+        yield Rejection(f"{at}: For '{kind}' type, properties {', '.join(bounds)} are not supported")
+    for key in ("properties", "$defs", "definitions"):
+        for inner in (schema.get(key) or {}).values():
+            yield from _closed(inner)
+    for inner in [*(schema.get("anyOf") or []), *(schema.get("allOf") or []), schema.get("items")]:
+        yield from _closed(inner)
 
 
 def _system(system: Any) -> Iterator[Rejection]:

@@ -13,7 +13,7 @@ __all__ = [
     "parse_body", "words",
 ]  # fmt: skip
 
-Api: TypeAlias = Literal["openai", "responses", "anthropic", "google"]
+Api: TypeAlias = Literal["openai", "responses", "anthropic", "google", "ollama", "bedrock", "cohere"]
 
 MAX_BYTES = 32 * 1024 * 1024
 """Anthropic's documented limit of one request."""
@@ -56,6 +56,13 @@ class Rejection:
                 info = {"reason": self.code, "domain": "googleapis.com"}
                 error["details"] = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", **info}]
             return json.dumps({"error": error}).encode()
+        if api == "ollama":
+            return json.dumps({"error": self.message}).encode()
+        if api == "bedrock":
+            return json.dumps({"message": self.message}).encode()
+        if api == "cohere":
+            typed = {"error_type": self.code} if self.code else {}
+            return json.dumps({"id": "fake", "message": self.message, **typed}).encode()
         kind = self.type or ("invalid_request_error" if self.status < 429 else "server_error")
         error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
         return json.dumps({"error": error}).encode()
@@ -69,6 +76,8 @@ def check_http(
         return next(_anthropic_http(headers, body_size, keys), None)
     if api == "google":
         return next(_google_http(headers, keys), None)
+    if api in ("ollama", "bedrock", "cohere"):
+        return _bearer_http(api, headers, keys)
     return next(_openai_http(headers, keys), None)
 
 
@@ -119,6 +128,33 @@ def _google_http(headers: Mapping[str, str], keys: Collection[str] | None) -> It
         yield Rejection("API key not valid. Please pass a valid API key.", code="API_KEY_INVALID")
 
 
+_NO_KEY = {
+    "ollama": Rejection("unauthorized", 401),
+    "bedrock": Rejection("Missing Authentication Token", 403),
+    "cohere": Rejection("no api key supplied", 401),
+}
+_WRONG_KEY = {
+    "ollama": Rejection("unauthorized", 401),
+    "bedrock": Rejection("The security token included in the request is invalid.", 403),
+    "cohere": Rejection("invalid api token", 401),
+}
+_SIGNED = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=([^/]+)/\d{8}/[a-z0-9-]+/bedrock/aws4_request, "
+    r"SignedHeaders=[a-z0-9;-]+, Signature=[0-9a-f]{64}"
+)
+
+
+def _bearer_http(api: Api, headers: Mapping[str, str], keys: Collection[str] | None) -> Rejection | None:
+    """``Bearer KEY``; for AWS also a signature, which counts as the key that signed it. Ollama needs none."""
+    given = headers.get("authorization", "")
+    scheme, _, key = given.partition(" ")
+    if api == "bedrock" and (signed := _SIGNED.fullmatch(given)):
+        scheme, key = "bearer", signed[1]
+    if scheme.lower() != "bearer" or not key.strip():
+        return _NO_KEY[api] if keys is not None or api != "ollama" else None
+    return _WRONG_KEY[api] if keys is not None and key not in keys else None
+
+
 def model_missing(api: Api, model: object) -> Rejection:
     """The refusal of a model that the account does not have."""
     if api == "anthropic":
@@ -129,6 +165,13 @@ def model_missing(api: Api, model: object) -> Rejection:
     if api == "google":
         text = f"models/{model} is not found for API version v1beta, or is not supported for generateContent."
         return Rejection(text, 404)
+    if api == "ollama":
+        return Rejection(f"model '{model}' not found", 404)
+    if api == "bedrock":
+        return Rejection("The provided model identifier is invalid.")
+    if api == "cohere":
+        advice = "make sure the correct model ID was used and that you have access to the model."
+        return Rejection(f"model '{model}' not found, {advice}", 404)
     text = f"The model `{model}` does not exist or you do not have access to it."
     return Rejection(text, 404, code="model_not_found")
 
@@ -152,6 +195,12 @@ def no_json(api: Api, why: str) -> Rejection:
         return Rejection(f"The request body is not valid JSON: {why}")
     if api == "google":
         return Rejection(f"Invalid JSON payload received. {why}".strip())
+    if api == "ollama":
+        return Rejection(f"invalid character in request: {why}")
+    if api == "bedrock":
+        return Rejection("Unable to parse request body", 400)
+    if api == "cohere":
+        return Rejection(f"invalid json syntax: {why}")
     return Rejection(
         "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP "
         "library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON. If you have "

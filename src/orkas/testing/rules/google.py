@@ -86,6 +86,7 @@ def _faults(body: Any, model: str, signatures: Collection[str] | None) -> Iterat
     yield from _system(body.get("systemInstruction"))
     yield from _tools(body)
     yield from _options(body.get("generationConfig"), model)
+    yield from _form(body.get("generationConfig"), body, model)
 
 
 def _camel(value: dict[str, Any]) -> dict[str, Any]:
@@ -363,6 +364,19 @@ def _schema(schema: Any, at: str, *, top: bool = False) -> Iterator[Rejection]:
     for i, name in enumerate(required if isinstance(required, list) else ()):
         if str(name) not in properties:
             yield _field(f"{at}.required[{i}]", "property is not defined")
+
+
+def _form(options: Any, body: dict[str, Any], model: str) -> Iterator[Rejection]:
+    if not isinstance(options, dict):
+        return
+    options = _camel(options)
+    kind, schema = options.get("responseMimeType"), options.get("responseJsonSchema")
+    if schema is not None and kind != "application/json":
+        yield _field("generation_config.response_json_schema", "only allowed with response_mime_type application/json")
+    if schema is not None and not isinstance(schema, dict):
+        yield _invalid("generation_config.response_json_schema", "type.googleapis.com/google.protobuf.Value", schema)
+    if kind == "application/json" and body.get("tools") and generation(model) < (3, 0):
+        yield Rejection("Function calling with a response mime type: 'application/json' is unsupported")
 
 
 def _options(options: Any, model: str) -> Iterator[Rejection]:

@@ -10,6 +10,7 @@ from orkas.testing.rules.openai_words import (
     MAX_CACHE_KEY,
     MAX_TOOLS,
     empty_array,
+    form_faults,
     image_faults,
     missing,
     name_faults,
@@ -80,6 +81,7 @@ def _faults(body: Any) -> Iterator[Rejection]:
         yield from _message(message, i)
     yield from _pairing(messages)
     yield from _tools(body)
+    yield from _format(body.get("response_format"), messages)
 
 
 def _top(body: dict[str, Any]) -> Iterator[Rejection]:
@@ -293,3 +295,17 @@ def _tools(body: dict[str, Any]) -> Iterator[Rejection]:
         if function.get("name") in seen:
             yield Rejection("Tool names must be unique.", param=f"tools[{i}].function.name")
         seen.add(str(function.get("name")))
+
+
+def _format(form: Any, messages: list[Any]) -> Iterator[Rejection]:
+    if form is None:
+        return
+    kind = form.get("type") if isinstance(form, dict) else None
+    if kind not in ("text", "json_object", "json_schema"):
+        text = f"Invalid value: '{kind}'. Supported values are: 'json_object', 'json_schema', and 'text'."
+        yield Rejection(text, param="response_format.type", code="invalid_value")
+    elif kind == "json_object" and "json" not in repr(messages).lower():
+        text = "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
+        yield Rejection(text, param="messages")
+    elif kind == "json_schema":
+        yield from form_faults(form.get("json_schema"), "response_format.json_schema", "response_format")

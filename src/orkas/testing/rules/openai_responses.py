@@ -10,6 +10,7 @@ from orkas.testing.rules.openai_words import (
     MAX_CACHE_KEY,
     MAX_TOOLS,
     empty_array,
+    form_faults,
     image_faults,
     missing,
     name_faults,
@@ -94,6 +95,32 @@ def _faults(body: Any, seals: Mapping[str, str] | None, bonds: Mapping[str, str]
             yield from _item(item, f"input[{i}]")
         yield from _together(objects(items), body, seals, bonds)
     yield from _tools(body)
+    yield from _form(body.get("text"), body)
+
+
+def _form(text: Any, body: dict[str, Any]) -> Iterator[Rejection]:
+    if text is None:
+        return
+    if not isinstance(text, dict):
+        yield wrong_type("text", "an object", text)
+        return
+    for name in sorted(text.keys() - {"format", "verbosity"}):
+        yield unknown(f"text.{name}")
+    form = text.get("format")
+    if form is None:
+        return
+    kind = form.get("type") if isinstance(form, dict) else None
+    if kind not in ("text", "json_object", "json_schema"):
+        said = f"Invalid value: '{kind}'. Supported values are: 'json_object', 'json_schema', and 'text'."
+        yield Rejection(said, param="text.format.type", code="invalid_value")
+    elif kind == "json_object" and "json" not in repr(body.get("input")).lower():
+        said = (
+            "Response input messages must contain the word 'json' in some form to use 'text.format' of type "
+            "'json_object'."
+        )
+        yield Rejection(said, param="input")
+    elif kind == "json_schema" and isinstance(form, dict):
+        yield from form_faults({k: v for k, v in form.items() if k != "type"}, "text.format", "text.format")
 
 
 def _top(body: dict[str, Any]) -> Iterator[Rejection]:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from orkas.testing.rules.base import Rejection, blank
-from orkas.testing.rules.schema import schema_fault
+from orkas.testing.rules.schema import schema_fault, strict_fault
 
 __all__ = [
     "MAX_CACHE_KEY",
     "MAX_NAME",
     "MAX_TOOLS",
     "empty_array",
+    "form_faults",
     "image_faults",
     "missing",
     "name_faults",
@@ -66,6 +67,22 @@ def _strict_fault(function: dict[str, Any]) -> tuple[tuple[str, ...], str] | Non
             text = "'required' is required to be supplied and to be an array including every key in properties."
             return (), f"{text} Missing '{name}'."
     return None
+
+
+def form_faults(form: Any, at: str, name: str) -> Iterator[Rejection]:
+    """The faults of the form of an answer, which the field ``name`` holds at ``at``."""
+    if not isinstance(form, dict):
+        yield missing(at)
+        return
+    for field in sorted(form.keys() - {"name", "description", "schema", "strict"}):
+        yield unknown(f"{at}.{field}")
+    yield from name_faults(form.get("name"), f"{at}.name")
+    fault = schema_fault(form.get("schema")) or (strict_fault(form["schema"]) if form.get("strict") else None)
+    if fault is not None:
+        path, fault_text = fault
+        where = "" if fault_text.startswith("schema must") else f"In context=({', '.join(map(repr, path))}), "
+        text = f"Invalid schema for {name} '{form.get('name')}': {where}{fault_text}"
+        yield Rejection(text, param=name)
 
 
 def name_faults(name: Any, at: str) -> Iterator[Rejection]:

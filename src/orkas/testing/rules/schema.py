@@ -72,6 +72,46 @@ def _own_faults(
         yield path, f"reference can only point to definitions of the schema itself, got {schema['$ref']!r}."
 
 
+_STRICT = frozenset([
+    "type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "$ref", "$defs",
+    "definitions", "description", "title", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "minItems", "maxItems",
+])  # fmt: skip
+
+
+def strict_fault(schema: Any, path: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str] | None:
+    """The first thing that a strict decoder of OpenAI's does not take, or None."""
+    if not isinstance(schema, dict):
+        return path, "schema must be an object."
+    for name in sorted(schema.keys() - _STRICT):
+        return path, f"'{name}' is not permitted."
+    if "$ref" in schema and (beside := sorted(schema.keys() - {"$ref", "$defs", "definitions"})):
+        return path, f"$ref cannot have keywords {set(beside)}."
+    if not schema.keys() & {"type", "anyOf", "$ref"}:
+        return path, "schema must have a 'type' key."
+    if schema.get("type") == "array" and "items" not in schema:
+        return path, "array schema missing items."
+    if schema.get("type") == "object" and (fault := _open_fault(schema)):
+        return path, fault
+    maps = [(key, schema.get(key) or {}) for key in ("properties", "$defs", "definitions")]
+    inner = [((*path, key, name), one) for key, named in maps for name, one in named.items()]
+    inner += [((*path, "anyOf", str(i)), one) for i, one in enumerate(schema.get("anyOf") or [])]
+    inner += [((*path, "items"), schema["items"])] if "items" in schema else []
+    return next(filter(None, (strict_fault(one, at) for at, one in inner)), None)
+
+
+def _open_fault(schema: dict[str, Any]) -> str:
+    if schema.get("additionalProperties") is not False:
+        return "'additionalProperties' is required to be supplied and to be false."
+    for name in schema.get("properties") or {}:
+        if name not in schema.get("required", []):
+            return (
+                "'required' is required to be supplied and to be an array including every key in properties. "
+                f"Missing '{name}'."
+            )
+    return ""
+
+
 def _resolves(ref: Any, root: dict[str, Any]) -> bool:
     if not isinstance(ref, str) or not ref.startswith("#"):
         return False
