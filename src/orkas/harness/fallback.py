@@ -72,6 +72,11 @@ class Succession:
         return self._all[self._at]
 
     @property
+    def several(self) -> bool:
+        """Whether there is anybody who could take over at all."""
+        return len(self._all) > 1
+
+    @property
     def passed_over(self) -> Candidate | None:
         """The first candidate, where the turn does not begin with it."""
         return self._all[0] if self._at else None

@@ -130,7 +130,8 @@ class Runner:
         while True:
             turn.rounds += 1
             try:
-                async with aclosing(succeeding(turn, self._ask)) as events:
+                asking = succeeding(turn, self._ask) if turn.setup.succession.several else self._ask()
+                async with aclosing(asking) as events:
                     async for event in events:
                         if type(event) is Fallback:
                             self._governor.small = turn.small

@@ -44,9 +44,11 @@ class Spending:
         Raises:
             CostReached: it would pass the limit.
         """
+        if self.limit is None:
+            return params
         setup = turn.setup
         info = setup.provider.info(setup.model)
-        if self.limit is None or info.price is None:
+        if info.price is None:
             return params
         self._asks(setup.full_model)
         self._prompt = _prompt(turn, params)
