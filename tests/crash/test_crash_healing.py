@@ -4,41 +4,51 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from functools import cache, partial
 from random import Random
+from typing import Any
 
 import pytest
 from crash_histories import damaged_history
 
 from orkas.harness.pairing import is_paired, repair
 from orkas.infra.messages import encode, user_message
-from orkas.providers.anthropic import Anthropic
-from orkas.providers.base import CompletionParams, Dialect, ToolDef
-from orkas.providers.openai_chat import OpenAIChat
-from orkas.providers.vendors import table
-from orkas.testing.rules import Rejection, check_anthropic, check_openai_chat
+from orkas.providers.base import CompletionParams, LLMProvider, ToolDef
+from orkas.providers.registry import resolve
+from orkas.testing import rules
 
 HISTORIES = 100_000 if os.environ.get("ORKAS_CRASH") == "full" else 2_000
 PARTS = 8
 ADD = ToolDef("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}})
+GEMINI, CONVERSE = "gemini-3-pro-preview", "anthropic.claude-sonnet-4-5-20250929-v1:0"
+VENDORS: dict[str, Callable[[Any], rules.Rejection | None]] = {
+    "openai/gpt-5": rules.check_openai_responses,
+    "openai-chat/gpt-4o": rules.check_openai_chat,
+    "anthropic/claude-sonnet-4-5": rules.check_anthropic,
+    f"google/{GEMINI}": partial(rules.check_google, model=GEMINI),
+    f"bedrock/{CONVERSE}": partial(rules.check_bedrock, model=CONVERSE),
+    "ollama/qwen3": rules.check_ollama,
+    "cohere/command-a-03-2025": rules.check_cohere,
+}
+"""One model for each dialect, and what its vendor says to a request."""
 
 
-def refusals(messages: list[object]) -> list[Rejection]:
+@cache
+def provider(model: str) -> tuple[LLMProvider, str]:
+    return resolve(model, api_key="k", environ={"AWS_REGION": "eu-west-1"})
+
+
+def refusals(messages: list[object]) -> list[tuple[str, rules.Rejection]]:
     """What the vendors say to a request with this history."""
-    found = []
-    vendors = table()
-    for dialect, model, check in (
-        (OpenAIChat("openai", vendors["openai"].quirks), "gpt-4o", check_openai_chat),
-        (Anthropic("anthropic", vendors["anthropic"].quirks), "claude-sonnet-4-5", check_anthropic),
-    ):
-        if problem := check(_body(dialect, model, messages)):
-            found.append(problem)
-    return found
+    return [(model, found) for model, check in VENDORS.items() if (found := check(_body(model, messages)))]
 
 
-def _body(dialect: Dialect, model: str, messages: list[object]) -> object:
+def _body(name: str, messages: list[object]) -> object:
+    dialect, model = provider(name)
     asked = [*messages, user_message("go on")]
     params = CompletionParams(model=model, messages=asked, tools=[ADD], max_output=100)  # type: ignore[arg-type]
-    return json.loads(dialect.request(params, base_url="http://h/v1", api_key="k").body)
+    return json.loads(dialect.request(params).body)
 
 
 @pytest.mark.timeout(1800)
