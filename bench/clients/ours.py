@@ -23,6 +23,7 @@ class Client:
             api_key="k",
             tools=[self.bump],
             max_rounds=500,
+            context_window=10_000_000,  # a long history is to be sent, not summarised
             **stored,
         )
         done = None
