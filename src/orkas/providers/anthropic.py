@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
@@ -24,8 +23,9 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.anthropic_request import AnthropicRequests
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.body import Body, broken_off, is_damaged, is_utf8, whole_pairs
+from orkas.providers.body import Body, broken_off, is_utf8, whole_pairs
 from orkas.providers.calls import new_call_id, parse_arguments, settle, take_back
+from orkas.providers.payloads import decoded, loads, odd
 from orkas.providers.vendors import Quirks
 
 __all__ = ["Anthropic"]
@@ -128,11 +128,8 @@ class MessagesReader:
         return parts
 
     def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
-        try:
-            events = _decode_all(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [_decode(payloads[0])]
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            events = []
-        if len(events) != len(payloads):  # something did not parse, or only together with its neighbour
+        events = decoded(payloads, _decode, _decode_all)
+        if events is None:
             for payload in payloads:
                 if not self.done:
                     self._careful(payload, parts, last=last)
@@ -156,15 +153,12 @@ class MessagesReader:
     def _careful(self, payload: bytes, parts: list[Part], *, last: bool) -> None:
         """Odd types, lone surrogates, garbage."""
         try:
-            event = _decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            value = _loads(payload)
-            if not isinstance(value, dict):  # a keep-alive of some kind, or the torn end of a cut stream
-                if not last and is_damaged(payload):
-                    self._error = broken_off(self._vendor, "a part of the reply arrived damaged")
-                    self.done = True
-                return
-            event = _tolerant(value)
+            event = odd(payload, _decode, _tolerant, vendor=self._vendor, last=last)
+        except ProviderError as error:
+            self._error, self.done = error, True
+            return
+        if event is None:
+            return
         self._take(event, payload, parts)
         block = self._blocks.get(event.index)
         if block is not None and event.type.startswith("content_block") and not is_utf8(payload):
@@ -234,7 +228,7 @@ class MessagesReader:
         self._count(event.usage)
         if event.delta is not None and event.delta.stop_reason is not None:
             self._stop = event.delta.stop_reason
-        value = _loads(payload)
+        value = loads(payload)
         delta = value.get("delta") if isinstance(value, dict) else None
         if isinstance(delta, dict):
             self._details.update({k: v for k, v in delta.items() if k in _DETAILS and v is not None})
@@ -245,7 +239,7 @@ class MessagesReader:
             self._usage.update({k: v for k, v in usage.items() if v is not None})
 
     def _read_whole(self, body: bytes, parts: list[Part]) -> None:
-        value = _loads(body)
+        value = loads(body)
         if not isinstance(value, dict) or not isinstance(value.get("content"), list) or value.get("error") is not None:
             self._fail(body)
             return
@@ -341,7 +335,7 @@ _SPOKEN = ("text", "thinking", "redacted_thinking")
 
 def _merge_unknown(raw: dict[str, Any], payload: bytes) -> None:
     """A delta of a kind we do not know, applied as its like are: texts grow, lists grow, the rest is replaced."""
-    value = _loads(payload)
+    value = loads(payload)
     delta = value.get("delta") if isinstance(value, dict) else None
     if not isinstance(delta, dict):
         return
@@ -372,15 +366,11 @@ def _usage(said: dict[str, Any]) -> Usage:
     )
 
 
-def _loads(payload: bytes) -> Any:
-    try:
-        return json.loads(payload.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
+def _tolerant(payload: bytes) -> _Event | None:
+    """An event of whatever of it has the right form; None when it is no JSON object."""
+    value = loads(payload)
+    if not isinstance(value, dict):
         return None
-
-
-def _tolerant(value: dict[str, Any]) -> _Event:
-    """An event of whatever of it has the right form."""
     delta = value.get("delta")
     names = ("text", "partial_json", "thinking", "signature", "stop_reason")
     return _Event(

@@ -32,7 +32,6 @@ from orkas.providers.bedrock_wire import (
     decode,
     decode_all,
     exception_status,
-    loads,
     stop_reason,
     tolerant,
     usage_of,
@@ -40,6 +39,7 @@ from orkas.providers.bedrock_wire import (
 from orkas.providers.body import Body, broken_off, is_utf8, whole_pairs
 from orkas.providers.calls import new_call_id, parse_arguments, settle, take_back
 from orkas.providers.eventstream import Frame, Frames
+from orkas.providers.payloads import loads
 from orkas.providers.vendors import Quirks
 
 __all__ = ["Bedrock"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from orkas.providers.bedrock_wire import Event, loads, tolerant
+from orkas.providers.bedrock_wire import Event, tolerant
+from orkas.providers.payloads import loads
 
 __all__ = ["Invoked", "converse_body"]
 

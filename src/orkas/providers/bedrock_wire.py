@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from orkas.infra.messages import StopReason, Usage
 
 __all__ = [
-    "Delta", "Event", "Start", "decode", "decode_all", "exception_status", "loads", "stop_reason", "tolerant",
+    "Delta", "Event", "Start", "decode", "decode_all", "exception_status", "stop_reason", "tolerant",
     "usage_of",
 ]  # fmt: skip
 
@@ -62,14 +61,6 @@ class Event(msgspec.Struct, gc=False):
 
 decode = msgspec.json.Decoder(Event).decode
 decode_all = msgspec.json.Decoder(list[Event]).decode
-
-
-def loads(payload: bytes) -> Any:
-    """Plain data, as much of it as can be read; None when it is no JSON."""
-    try:
-        return json.loads(payload.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
 
 
 def tolerant(value: Any) -> Event | None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from orkas.infra.messages import Usage
+from orkas.providers.payloads import loads
 
 __all__ = ["Call", "Choice", "Chunk", "Delta", "Function", "decode", "decode_all", "tolerant", "usage_of"]
 
@@ -56,10 +57,7 @@ decode_all = msgspec.json.Decoder(list[Chunk]).decode
 
 def tolerant(payload: bytes) -> Chunk | None:
     """A chunk of whatever of it has the right form; None when it is no JSON object."""
-    try:
-        value = json.loads(payload.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
+    value = loads(payload)
     if isinstance(value, list) and value and isinstance(value[0], dict):
         value = value[0]
     if not isinstance(value, dict):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
@@ -20,7 +18,7 @@ from orkas.infra.messages import (
     well_formed,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.body import Body, broken_off, is_damaged, is_utf8, whole_pairs
+from orkas.providers.body import Body, broken_off, is_utf8, whole_pairs
 from orkas.providers.calls import Calls, settle
 from orkas.providers.cohere_request import API, PLAN, CohereRequests
 from orkas.providers.cohere_wire import (
@@ -33,11 +31,11 @@ from orkas.providers.cohere_wire import (
     counts,
     decode,
     decode_all,
-    loads,
     stop_reason,
     tolerant,
     usage_of,
 )
+from orkas.providers.payloads import decoded, loads, odd
 from orkas.providers.vendors import Quirks
 
 __all__ = ["Cohere"]
@@ -72,6 +70,10 @@ class _Open:
         self.held = ""  # half of a surrogate pair whose other half is in the next delta
 
 
+def _tolerant(payload: bytes) -> Event | None:
+    return tolerant(loads(payload))
+
+
 class ChatReader:
     """Reads one reply, streamed or whole."""
 
@@ -104,15 +106,11 @@ class ChatReader:
         return parts
 
     def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
-        try:
-            events = decode_all(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [decode(payloads[0])]
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            events = []
-        careful = len(events) != len(payloads)  # something did not parse, or only together with its neighbour
+        events = decoded(payloads, decode, decode_all)
         for i, payload in enumerate(payloads):
             if self.done:
                 return
-            if careful:
+            if events is None:
                 self._careful(payload, parts, last=last)
             else:
                 self._take(events[i], payload, parts)
@@ -120,14 +118,12 @@ class ChatReader:
     def _careful(self, payload: bytes, parts: list[Part], *, last: bool) -> None:
         """Odd types, lone surrogates, garbage."""
         try:
-            event = decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            found = tolerant(loads(payload))
-            if found is None:  # [DONE], a keep-alive of some kind, or the torn end of a cut stream
-                if not last and is_damaged(payload):
-                    self._fail_with(broken_off(self._vendor, "a part of the reply arrived damaged"))
-                return
-            event = found
+            event = odd(payload, decode, _tolerant, vendor=self._vendor, last=last)
+        except ProviderError as error:
+            self._fail_with(error)
+            return
+        if event is None:
+            return
         self._unsure = not is_utf8(payload)
         self._take(event, payload, parts)
         self._unsure = False

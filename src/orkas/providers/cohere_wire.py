@@ -10,7 +10,7 @@ import msgspec
 from orkas.infra.messages import StopReason, Usage
 
 __all__ = [
-    "Call", "Content", "Counts", "Delta", "Event", "call_of", "counts", "decode", "decode_all", "loads", "stop_reason",
+    "Call", "Content", "Counts", "Delta", "Event", "call_of", "counts", "decode", "decode_all", "stop_reason",
     "tolerant", "usage_of",
 ]  # fmt: skip
 
@@ -66,14 +66,6 @@ class Event(msgspec.Struct, gc=False):
 
 decode = msgspec.json.Decoder(Event).decode
 decode_all = msgspec.json.Decoder(list[Event]).decode
-
-
-def loads(payload: bytes) -> Any:
-    """Plain data, as much of it as can be read; None when it is no JSON."""
-    try:
-        return json.loads(payload.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
 
 
 def tolerant(value: Any) -> Event | None:

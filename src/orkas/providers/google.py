@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
@@ -22,7 +20,7 @@ from orkas.infra.messages import (
     well_formed,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.body import Body, broken_off, is_damaged, is_utf8, whole_pairs
+from orkas.providers.body import Body, broken_off, is_utf8, whole_pairs
 from orkas.providers.calls import new_call_id, settle, take_back
 from orkas.providers.google_request import API, SIGNED, GoogleRequests
 from orkas.providers.google_wire import (
@@ -34,13 +32,13 @@ from orkas.providers.google_wire import (
     decode,
     decode_all,
     elements,
-    loads,
     reason_name,
     stop_reason,
     tolerant,
     usage_of,
 )
 from orkas.providers.google_wire import Part as WirePart
+from orkas.providers.payloads import decoded, loads, odd
 from orkas.providers.vendors import Quirks
 
 __all__ = ["Google"]
@@ -117,15 +115,11 @@ class ContentReader:
         return parts
 
     def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
-        try:
-            chunks = decode_all(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [decode(payloads[0])]
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            chunks = []
-        careful = len(chunks) != len(payloads)  # something did not parse, or only together with its neighbour
+        chunks = decoded(payloads, decode, decode_all)
         for i, payload in enumerate(payloads):
             if self.done:
                 return
-            if careful:
+            if chunks is None:
                 self._careful(payload, parts, last=last)
             else:
                 self._take(chunks[i], payload, parts)
@@ -133,15 +127,12 @@ class ContentReader:
     def _careful(self, payload: bytes, parts: list[Part], *, last: bool) -> None:
         """Odd types, lone surrogates, garbage."""
         try:
-            chunk = decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            found = tolerant(payload)
-            if found is None:  # a keep-alive of some kind, or the torn end of a cut stream
-                if not last and is_damaged(payload):
-                    self._error = broken_off(self._vendor, "a part of the reply arrived damaged")
-                    self.done = True
-                return
-            chunk = found
+            chunk = odd(payload, decode, tolerant, vendor=self._vendor, last=last)
+        except ProviderError as error:
+            self._error, self.done = error, True
+            return
+        if chunk is None:
+            return
         self._unsure = not is_utf8(payload)
         self._take(chunk, payload, parts)
         self._unsure = False

@@ -11,9 +11,10 @@ import msgspec
 
 from orkas.infra.messages import StopReason, Usage
 from orkas.providers.calls import parse_arguments
+from orkas.providers.payloads import loads
 
 __all__ = [
-    "Candidate", "Chunk", "Counts", "FunctionCall", "Grown", "Part", "decode", "decode_all", "elements", "loads",
+    "Candidate", "Chunk", "Counts", "FunctionCall", "Grown", "Part", "decode", "decode_all", "elements",
     "reason_name", "stop_reason", "tolerant", "usage_of",
 ]  # fmt: skip
 
@@ -73,14 +74,6 @@ def elements(body: bytes) -> list[bytes]:
     except msgspec.DecodeError:
         value = loads(body)
         return [json.dumps(item).encode() for item in value] if isinstance(value, list) else [body]
-
-
-def loads(payload: bytes) -> Any:
-    """Plain data, as much of it as can be read; None when it is no JSON."""
-    try:
-        return json.loads(payload.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
 
 
 def tolerant(payload: bytes) -> Chunk | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 
 from orkas.infra.messages import StopReason, Usage
 from orkas.providers.calls import parse_arguments
+from orkas.providers.payloads import loads
 
 __all__ = [
     "Call", "Chunk", "Function", "Lines", "Said", "decode", "decode_lines", "stop_reason", "tolerant", "usage_of",
@@ -93,10 +93,7 @@ class Lines:
 
 def tolerant(payload: bytes) -> Chunk | None:
     """A chunk of whatever of it has the right form; None when it is no JSON object."""
-    try:
-        value = json.loads(payload.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
+    value = loads(payload)
     if not isinstance(value, dict):
         return None
     said, reason = value.get("message"), value.get("done_reason")

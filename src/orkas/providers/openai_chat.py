@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
@@ -21,10 +19,11 @@ from orkas.infra.messages import (
     well_formed,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.body import Body, broken_off, is_damaged, is_utf8, whole_pairs
+from orkas.providers.body import Body, broken_off, is_utf8, whole_pairs
 from orkas.providers.calls import Calls, settle
 from orkas.providers.chat_request import ChatRequests
 from orkas.providers.chat_wire import Choice, Chunk, Delta, Function, decode, decode_all, tolerant, usage_of
+from orkas.providers.payloads import decoded, odd
 from orkas.providers.vendors import Quirks
 
 __all__ = ["OpenAIChat"]
@@ -100,11 +99,8 @@ class ChatReader:
         return parts
 
     def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
-        try:
-            chunks = decode_all(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [decode(payloads[0])]
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            chunks = []
-        if len(chunks) == len(payloads):  # else something did not parse, or only together with its neighbour
+        chunks = decoded(payloads, decode, decode_all)
+        if chunks is not None:
             self._take(chunks, parts)
             return
         for payload in payloads:
@@ -117,15 +113,12 @@ class ChatReader:
             self.done = True
             return
         try:
-            chunk = decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            found = tolerant(payload)
-            if found is None:  # no JSON object: a keep-alive of some kind, or the torn end of a cut stream
-                if not last and is_damaged(payload):
-                    self._error = broken_off(self._vendor, "a part of the reply arrived damaged")
-                    self.done = True
-                return
-            chunk = found
+            chunk = odd(payload, decode, tolerant, vendor=self._vendor, last=last)
+        except ProviderError as error:
+            self._error, self.done = error, True
+            return
+        if chunk is None:
+            return
         if chunk.error is not None:
             self._fail(payload)
         self._unsure = not is_utf8(payload)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
@@ -22,8 +20,9 @@ from orkas.infra.messages import (
     well_formed,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.body import Body, broken_off, is_damaged, is_utf8, whole_pairs
+from orkas.providers.body import Body, broken_off, is_utf8, whole_pairs
 from orkas.providers.calls import new_call_id, parse_arguments, settle, take_back
+from orkas.providers.payloads import decoded, odd
 from orkas.providers.responses_request import ResponsesRequests
 from orkas.providers.responses_wire import (
     DELTAS,
@@ -133,11 +132,8 @@ class ResponsesReader:
         return parts
 
     def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
-        try:
-            events = decode_all(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [decode(payloads[0])]
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            events = []
-        if len(events) != len(payloads):  # something did not parse, or only together with its neighbour
+        events = decoded(payloads, decode, decode_all)
+        if events is None:
             for payload in payloads:
                 if not self.done:
                     self._careful(payload, parts, last=last)
@@ -157,15 +153,12 @@ class ResponsesReader:
     def _careful(self, payload: bytes, parts: list[Part], *, last: bool) -> None:
         """Odd types, lone surrogates, garbage."""
         try:
-            event = decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            found = tolerant(payload)
-            if found is None:  # a keep-alive of some kind, or the torn end of a cut stream
-                if not last and is_damaged(payload):
-                    self._error = broken_off(self._vendor, "a part of the reply arrived damaged")
-                    self.done = True
-                return
-            event = found
+            event = odd(payload, decode, tolerant, vendor=self._vendor, last=last)
+        except ProviderError as error:
+            self._error, self.done = error, True
+            return
+        if event is None:
+            return
         self._take(event, payload, parts)
         if (item := self._item(event)) is not None and not is_utf8(payload):
             item.unsure = True

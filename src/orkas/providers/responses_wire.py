@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from orkas.infra.messages import Usage, encode
+from orkas.providers import payloads
 
 __all__ = [
     "DELTAS", "FINAL", "SPOKEN", "TEXT_DELTA", "Event", "decode", "decode_all", "loads", "response_of", "said_in",
@@ -78,10 +78,7 @@ def loads(data: bytes | msgspec.Raw) -> Any:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    try:
-        return json.loads(bytes(data).decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
+    return payloads.loads(bytes(data))
 
 
 def tolerant(payload: bytes) -> Event | None:
