@@ -159,7 +159,7 @@ class Exchange:
                     yield TextDelta(turn.next_seq(), rest)
                 whole = completion.message
             self._came(whole)
-        except BaseException:
+        except BaseException:  # whatever ends it, Stop and the end of the task included: what was told is known
             self.partial = "".join(p.text for batch in heard for p in batch if type(p) is TextPart)
             raise
 

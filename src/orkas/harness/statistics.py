@@ -173,13 +173,12 @@ class Recorder:
         if not self._keeps:
             self._tools.clear()
             return
-        data = b"" if line is None else _line_of(line)
+        data = b""
         if self._tools:
-            ran = self._line()
-            ran.tools = self._tools
-            data = _line_of(ran) + data
-            self._tools = {}
-        self._file.append(data)
+            ran = line if line is not None and line.model == self._model else self._line()
+            ran.tools, self._tools = self._tools, {}
+            data = b"" if ran is line else _line_of(ran)
+        self._file.append(data if line is None else data + _line_of(line))
 
 
 def _sane(count: int | None) -> int:

@@ -310,7 +310,7 @@ class Session:
             self._attachments.flush()
             self._store.fill(self.messages, records)
             self._round = None
-        except BaseException:
+        except BaseException:  # whatever ends it: all of them, or no session
             self.messages.clear()
             self._pending.clear()
             self._round = None
