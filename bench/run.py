@@ -119,6 +119,7 @@ class Bench:
 
     def env(self, more: dict[str, str]) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy") and not k.startswith("ORKAS_")}
+        kept.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled once, not at every start
         source = str(HERE.parent / "src")
         paths = os.pathsep.join(p for p in (source, kept.get("PYTHONPATH", "")) if p)
         home = str(self.folder / "home")

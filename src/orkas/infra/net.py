@@ -10,8 +10,9 @@ import asyncio
 import os
 import sys
 import weakref
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, closing, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,10 @@ __all__ = ["Answer", "Http", "Limits"]
 
 _DRAIN_S = 0.05
 """How long the end of a finished stream is waited for, to keep its connection."""
+_LARGE = 1 << 16
+"""Bytes from which on a body is not copied once more to leave in one piece with its headers."""
+_PIECE = 1 << 18
+"""Bytes of a large body that are handed over at a time."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -61,21 +66,29 @@ class Http:
         weakref.finalize(self, _forget, self._sessions)
         self._tls: ssl.SSLContext | None = None
 
-    def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, *, patience: float = 1.0
-    ) -> AbstractAsyncContextManager[Answer]:
-        """``async with http.post(…) as answer``. The connection is given back or closed on every way out.
+    async def ask(self, url: str, headers: Mapping[str, str], body: bytes, *, patience: float = 1.0) -> Answer:
+        """The answer to a POST. The caller closes it.
 
         ``patience``: factor on the limits for silence.
 
         Raises:
-            ProviderError: class ``connection`` or ``timeout``, on opening or while reading.
+            ProviderError: class ``connection`` or ``timeout``, on opening; and later while reading.
         """
-        return self._open("POST", url, headers, body, self.limits.patient(patience))
+        return await self._open("POST", url, headers, body, self.limits.patient(patience))
 
-    def get(self, url: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Answer]:
+    @asynccontextmanager
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, *, patience: float = 1.0
+    ) -> AsyncGenerator[Answer, None]:
+        """As ``ask``, for ``async with``: the connection is given back or closed on every way out."""
+        with closing(await self.ask(url, headers, body, patience=patience)) as answer:
+            yield answer
+
+    @asynccontextmanager
+    async def get(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[Answer, None]:
         """As ``post``, without a body."""
-        return self._open("GET", url, headers, None, self.limits)
+        with closing(await self._open("GET", url, headers, None, self.limits)) as answer:
+            yield answer
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, and those of loops that are closed already."""
@@ -83,28 +96,21 @@ class Http:
         if session := self._sessions.pop(asyncio.get_running_loop(), None):
             await session.close()
 
-    @asynccontextmanager
     async def _open(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
-    ) -> AsyncGenerator[Answer, None]:
-        session = self._session()
-        host = _host(url)
-        with _plain_errors(host):
-            try:
-                async with asyncio.timeout(limits.first_byte):
-                    response = await session.request(
-                        method, url, headers=headers, data=body, allow_redirects=False,
-                        proxy=_proxy(url), ssl=self._certificates(url),
-                    )  # fmt: skip
-            except TimeoutError as error:
-                if _is_connect_timeout(error):
-                    raise
-                raise _timeout(host, "did not answer", limits.first_byte) from None
-        answer = Answer(response, limits, host)
+    ) -> Answer:
+        """Raises as ``ask``."""
         try:
-            yield answer
-        finally:
-            answer.close()
+            async with asyncio.timeout(limits.first_byte) as waiting:
+                response = await self._session().request(
+                    method, url, headers=headers, data=_whole(body), allow_redirects=False,
+                    proxy=_proxy(url), ssl=self._certificates(url),
+                )  # fmt: skip
+        except Exception as error:  # noqa: BLE001 - whatever the client library raises, the caller gets one kind
+            if waiting.expired():
+                raise _timeout(_host(url), "did not answer", limits.first_byte) from None
+            raise _plain(error, _host(url)) from None
+        return Answer(response, limits, url)
 
     def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
@@ -149,16 +155,15 @@ class Answer:
     """
 
     __slots__ = (
-        "_begun", "_content", "_host", "_last", "_limits", "_loop", "_response", "_timer", "_waiting",
-        "brisk", "headers", "status",
+        "_begun", "_content", "_last", "_limits", "_loop", "_response", "_timer", "_url", "_waiting",
+        "brisk", "status",
     )  # fmt: skip
 
-    def __init__(self, response: aiohttp.ClientResponse, limits: Limits, host: str) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, limits: Limits, url: str) -> None:
         self.status: int = response.status
-        self.headers: dict[str, str] = {k.lower(): v for k, v in response.headers.items()}
         self._response = response
         self._content = response.content
-        self._host = host
+        self._url = url
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._last = 0.0
@@ -166,6 +171,11 @@ class Answer:
         self._begun = False
         self.brisk = False
         self._timer = self._loop.call_later(min(limits.first_byte, limits.idle), self._look)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Names in small letters; of a name that came more than once the last value."""
+        return {k.lower(): v for k, v in self._response.headers.items()}
 
     async def read(self) -> bytes:
         """The bytes that are there, or the next ones; empty at the end of the body.
@@ -177,7 +187,7 @@ class Answer:
         try:
             data = await self._content.readany()
         except Exception as error:  # noqa: BLE001 - whatever the client library raises, the caller gets one kind
-            raise _plain(error, self._host) from None
+            raise _plain(error, _host(self._url)) from None
         self._waiting, self._begun = False, True
         return data
 
@@ -230,26 +240,12 @@ class Answer:
             self._timer = self._loop.call_later(min(left, limits.idle), self._look)
             return
         what = "stopped sending" if self._begun else "did not begin to answer"
-        self._content.set_exception(_timeout(self._host, what, limit))
+        self._content.set_exception(_timeout(_host(self._url), what, limit))
         self._response.close()
 
 
 def _timeout(host: str, what: str, seconds: float) -> ProviderError:
     return ProviderError(f"{host} {what} for {seconds:g} seconds", class_="timeout", hint="try again")
-
-
-class _plain_errors:
-    """Turns the client library's errors into ours."""
-
-    def __init__(self, host: str) -> None:
-        self._host = host
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, ProviderError | UsageError):
-            raise _plain(error, self._host) from None
 
 
 def _plain(error: Exception, host: str) -> Exception:
@@ -294,10 +290,29 @@ def _cause(error: BaseException) -> str:
     return " ".join(str(text).split())[:200]
 
 
-def _is_connect_timeout(error: BaseException) -> bool:
+def _whole(body: bytes | None) -> Any:
+    """The body as the client library takes it."""
+    return body if body is None or len(body) < _LARGE else _large()(body)
+
+
+@cache
+def _large() -> Callable[[bytes], aiohttp.BytesPayload]:
     import aiohttp
 
-    return isinstance(error, aiohttp.ServerTimeoutError)
+    class Large(aiohttp.BytesPayload):
+        """Many bytes, sent as they are after the headers: no copy of them is made."""
+
+        def __init__(self, value: bytes) -> None:
+            super().__init__(b"")  # it warns of many bytes that leave in one piece, which these do not
+            self._value, self._size = value, len(value)
+
+        async def write_with_length(self, writer: Any, content_length: int | None) -> None:
+            writer.send_headers()
+            view = memoryview(self._value)
+            for start in range(0, len(view), _PIECE):
+                await writer.write(view[start : start + _PIECE])
+
+    return Large
 
 
 def _forget_closed(sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession]) -> None:
@@ -326,12 +341,12 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2] or "the server"
 
 
-_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"})
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
 def _proxy(url: str) -> str | None:
     """The proxy that the environment names for this address."""
-    if sys.platform == "linux" and _PROXIES.isdisjoint(os.environ):
+    if sys.platform == "linux" and not any(name in os.environ for name in _PROXIES):
         return None
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, closing
+from functools import partial
+from types import TracebackType
 
 from msgspec.structs import replace
 
 from orkas.infra.errors import ProviderError, UsageError
-from orkas.infra.messages import AssistantMessage, calls_of
+from orkas.infra.messages import AssistantMessage, Message, calls_of
 from orkas.infra.net import Answer, Http, Limits
 from orkas.providers.auth import Credentials, Grant, Keys
 from orkas.providers.base import (
@@ -78,19 +80,27 @@ class HttpProvider:
     def request(self, params: CompletionParams) -> Request:
         return self._request(params, self._credentials.peek())
 
-    @asynccontextmanager
-    async def stream(self, params: CompletionParams) -> AsyncGenerator[_Reply, None]:
+    def stream(self, params: CompletionParams) -> AbstractAsyncContextManager[_Reply]:
+        return _Stream(self, params)
+
+    async def _opened(self, params: CompletionParams) -> _Reply:
+        """The reply under way, whatever it took to get it.
+
+        Raises:
+            ProviderError: the vendor refuses, and nothing that can be done here changes that.
+        """
         grant = await self._grant()
         tried: list[Grant] = []
         told: ProviderError | None = None
         while True:
             asked = self._unconstrained.applied(self._unthinking.applied(params))
-            async with self._post(asked, grant) as answer:
-                if answer.status == 200:
-                    if grant is not None:
-                        self._credentials.accepted(grant)
-                    yield self._reply(answer, asked)
-                    return
+            request = self._request(asked, grant)
+            answer = await self._http.ask(request.url, request.headers, request.body, patience=params.patience)
+            if answer.status == 200:
+                if grant is not None:
+                    self._credentials.accepted(grant)
+                return self._reply(answer, asked)
+            with closing(answer):
                 refusal = await self._refusal(answer, grant, params.model)
             if self._remedied(refusal, params, asked):
                 continue
@@ -122,10 +132,6 @@ class HttpProvider:
             raise ProviderError(what, class_="auth", hint="copy it once more, without blanks and line ends")
         return None if grant.bearer else grant.secret.reveal()
 
-    def _post(self, params: CompletionParams, grant: Grant | None) -> AbstractAsyncContextManager[Answer]:
-        request = self._request(params, grant)
-        return self._http.post(request.url, request.headers, request.body, patience=params.patience)
-
     async def _grant(self) -> Grant | None:
         """What the next request shows.
 
@@ -148,14 +154,14 @@ class HttpProvider:
 
     def _reply(self, answer: Answer, params: CompletionParams) -> _Reply:
         reader = self._dialect.reader(model=f"{self.id}/{params.model}")
-        messages, price = list(params.messages), self.info(params.model).price
+        return _Reply(answer, reader, params, partial(self._heard, params, list(params.messages)))
 
-        def told(message: AssistantMessage) -> None:
-            if price is not None and message.usage is not None and message.usage.cost_usd is None:
-                message.usage = replace(message.usage, cost_usd=price.cost(message.usage))
-            self._prefix.heard(params, messages, message.usage, price)
-
-        return _Reply(answer, reader, _renamed(params), told)
+    def _heard(self, params: CompletionParams, messages: list[Message], message: AssistantMessage) -> None:
+        """The whole reply to a request with these messages, before anybody else sees it."""
+        price = self.info(params.model).price
+        if price is not None and message.usage is not None and message.usage.cost_usd is None:
+            message.usage = replace(message.usage, cost_usd=price.cost(message.usage))
+        self._prefix.heard(params, messages, message.usage, price)
 
     async def complete(self, params: CompletionParams) -> AssistantMessage:
         return await drained(self.stream(params))
@@ -245,20 +251,39 @@ def _renamed(params: CompletionParams) -> dict[str, str]:
     return {wire: tool.name for tool in params.tools if (wire := wire_name(tool.name)) != tool.name}
 
 
+class _Stream:
+    """A reply for one ``async with``."""
+
+    __slots__ = ("_params", "_provider", "_reply")
+
+    def __init__(self, provider: HttpProvider, params: CompletionParams) -> None:
+        self._provider = provider
+        self._params = params
+
+    async def __aenter__(self) -> _Reply:
+        self._reply = await self._provider._opened(self._params)
+        return self._reply
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reply.close()
+
+
 class _Reply:
     """A ``Completion``: one list of parts per network read. Calls get back the names that tools have here.
 
     ``told``: sees the whole message before anybody else does.
     """
 
-    __slots__ = ("_answer", "_ended", "_message", "_reader", "_renamed", "_told")
+    __slots__ = ("_answer", "_ended", "_message", "_params", "_reader", "_told")
 
     def __init__(
-        self, answer: Answer, reader: Reader, renamed: dict[str, str], told: Callable[[AssistantMessage], None]
+        self, answer: Answer, reader: Reader, params: CompletionParams, told: Callable[[AssistantMessage], None]
     ) -> None:
         self._answer = answer
         self._reader = reader
-        self._renamed = renamed
+        self._params = params
         self._told = told
         self._message: AssistantMessage | None = None
         self._ended = False
@@ -282,10 +307,15 @@ class _Reply:
                 return parts
         if self._message is None:
             self._message = message = self._reader.close()
-            for call in calls_of(message) if self._renamed else ():
-                call.name = self._renamed.get(call.name, call.name)
+            if calls := calls_of(message):
+                renamed = _renamed(self._params)
+                for call in calls if renamed else ():
+                    call.name = renamed.get(call.name, call.name)
             self._told(message)
         raise StopAsyncIteration
+
+    def close(self) -> None:
+        self._answer.close()
 
     async def _next_bytes(self) -> bytes:
         try:
