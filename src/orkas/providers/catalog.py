@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -47,7 +48,7 @@ class _File(msgspec.Struct):
     as_of: str
     aliases: dict[str, str]
     families: dict[str, _Row]
-    vendors: dict[str, dict[str, _Row]]
+    vendors: dict[str, msgspec.Raw]
 
 
 @cache
@@ -55,6 +56,13 @@ def _file() -> _File:
     from pathlib import Path
 
     return msgspec.json.decode(Path(__file__).with_name("models.json").read_bytes(), type=_File)
+
+
+@cache
+def _rows(vendor: str) -> dict[str, _Row]:
+    """What the file has of one vendor, read when it is asked for: one program uses few of them."""
+    given = _file().vendors.get(vendor)
+    return {} if given is None else msgspec.json.decode(given, type=dict[str, _Row])
 
 
 def as_of() -> str:
@@ -71,7 +79,7 @@ def names(vendor: str) -> list[str]:
     """Models of this vendor that are known here. It may have others, which can be used as well."""
     row = known_row(vendor)
     own = list(row.catalog) if row is not None else []
-    return list(dict.fromkeys([*own, *_file().vendors.get(_SAME.get(vendor, vendor), {})]))
+    return list(dict.fromkeys([*own, *_rows(_SAME.get(vendor, vendor))]))
 
 
 def near(model: str, vendor: str = "") -> list[str]:
@@ -82,7 +90,7 @@ def near(model: str, vendor: str = "") -> list[str]:
         known = {name: f"{vendor}/{name}" for name in names(vendor)}
         found = difflib.get_close_matches(model.lower(), known, n=3, cutoff=0.7)
         return [known[name] for name in found if name != model.lower()]
-    known = {name: f"{maker}/{name}" for maker in reversed(_MAKERS) for name in _file().vendors.get(maker, {})}
+    known = {name: f"{maker}/{name}" for maker in reversed(_MAKERS) for name in _rows(maker)}
     return [known[name] for name in difflib.get_close_matches(_bare(model), known, n=3, cutoff=0.75)]
 
 
@@ -138,7 +146,7 @@ def _at_home(row: Vendor, model: str) -> ModelInfo:
 
 
 def _shipped(vendor: str, model: str) -> ModelInfo:
-    rows = _file().vendors.get(_SAME.get(vendor, vendor), {})
+    rows = _rows(_SAME.get(vendor, vendor))
     exact = next((rows[name] for name in _spellings(model) if name in rows), None)
     row = exact or _relative(rows, model)
     if row is None:
@@ -176,11 +184,11 @@ def _relative(rows: dict[str, _Row], model: str) -> _Row | None:
     """The row of the nearest relative: of this vendor, else of the maker, else of a family."""
     bare = _bare(model)
     families = _file().families
-    shelves = [rows, *(_file().vendors.get(maker, {}) for maker in _MAKERS)]
     for name in _shorter(model.lower()):
         if name in rows:
             return rows[name]
     for name in _shorter(bare):
+        shelves = chain([rows], map(_rows, _MAKERS))
         if found := next((shelf[name] for shelf in shelves if name in shelf), None) or families.get(name):
             return found
     return None

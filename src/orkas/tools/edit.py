@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterator
@@ -253,6 +252,8 @@ class _Change:
         if len(tail) > _SHOWN_AROUND:
             tail = tail[:_SHOWN_AROUND] + "…"
         before, after = self._text[start:end], self._replacement(start, end)
+        import difflib
+
         difference = difflib.unified_diff(
             _split(head + before + tail), _split(head + after + tail), n=2, lineterm=""
         )
@@ -307,6 +308,8 @@ def _hint(text: str, old: str) -> str:
         if stripped[i] == wanted[0] and stripped[i : i + size] == wanted:
             there = "\n".join(lines[i : i + size])
             return f" Line {i + 1} has it with other blanks at the ends; the file says:\n{_clean(there)}"
+    import difflib
+
     near = difflib.get_close_matches(probe, short, n=1, cutoff=0.6)
     if near:
         at = stripped.index(near[0])
