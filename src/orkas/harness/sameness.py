@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from orkas.infra.messages import scrub
+from orkas.infra.patterns import lazy
 
 __all__ = [
     "canonical", "is_empty", "is_poll", "is_unfinished", "same_page", "steady", "without_echo", "without_volatile",
@@ -33,12 +34,12 @@ _CLOCKS = frozenset(["timestamp", "ts"])
 _EPOCH = 1_000_000_000
 """A smaller number is no time of day: a second of a film is a target."""
 
-_PAGING = re.compile(
+_PAGING = lazy(
     r"page|offset|cursor|start|end|from|to|begin|line|lines|row|rows|limit|skip|take|after|before|continuation|next"
     r"|index|range|position|pos|seek|chunk|part|batch|first|last|count|size|view"
 )
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_DIGITS = re.compile(r"\d+")
+_WORD = lazy(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_DIGITS = lazy(r"\d+")
 
 
 def canonical(value: Any) -> bytes:
@@ -78,7 +79,7 @@ def _is_volatile(key: object, value: Any) -> bool:
     return not isinstance(value, dict | list)
 
 
-_UNSTEADY = re.compile(
+_UNSTEADY = lazy(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?"
     r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"  # a random id
     r"|\b0x[0-9a-fA-F]{6,}\b"  # an address
@@ -128,13 +129,13 @@ _WAITING = frozenset(["wait", "sleep", "poll", "status", "watch", "monitor", "aw
 _ACTING = frozenset(["git", "hg", "svn", "set", "update", "write"])
 """A tool of such a name does something, or looks at what changes by our own hand alone."""
 _COMMANDS = ("command", "cmd", "script", "code", "args")
-_WAITING_COMMAND = re.compile(
+_WAITING_COMMAND = lazy(
     r"(?<![\w-])(?:sleep|wait|watch|poll|Start-Sleep|squeue|qstat|sacct)(?![\w-])"
     r"|(?<![\w-])status(?!\w)"
     r"|\b(?:gh run|gh pr checks|kubectl (?:get|describe)|docker (?:ps|inspect)|systemctl is-active|pg_isready)\b"
 )
 
-_OWN_STATUS = re.compile(r"\b(?:git|hg|svn)\b[^|;&\n]*\bstatus\b")
+_OWN_STATUS = lazy(r"\b(?:git|hg|svn)\b[^|;&\n]*\bstatus\b")
 
 
 def is_poll(name: str, arguments: Mapping[str, Any] | None) -> bool:
@@ -154,7 +155,7 @@ def is_poll(name: str, arguments: Mapping[str, Any] | None) -> bool:
     return False
 
 
-_UNFINISHED = re.compile(
+_UNFINISHED = lazy(
     r"(?<![^\W_])(?<!-)(?:pending|queued|enqueued|in[ _-]?progress|in[ _-]?flight"
     r"|yet|not (?:ready|done|finished|complete|available)|still (?:\w+ing|in|not)|unfinished|incomplete|processing"
     r"|provisioning|try again (?:later|in|soon)|retry[ _-]after|please wait|not[ _]?started"
@@ -167,17 +168,17 @@ _UNFINISHED = re.compile(
     r"|待处理|待機|処理中|実行中|保留中|準備中|진행|대기|처리 ?중|실행 ?중|قيد|جاري|الانتظار|प्रगति|लंबित|प्रतीक्षा",
     re.IGNORECASE,
 )
-_GOING_ON = re.compile(
+_GOING_ON = lazy(
     r"(?<![\w-])(?:running(?! (?:\d+|one|all) \w+)|waiting|starting|loading|building|deploying|scheduled|creating"
     r"|working|elapsed|remaining|eta|läuft)(?!\w)|(?<![\d.])\d{1,2}(?:\.\d+)? ?%|\b\d+ of \d+\b|(?:…|\.\.\.)\s*\Z",
     re.IGNORECASE,
 )
-_FINISHED = re.compile(
+_FINISHED = lazy(
     r"(?<![\w-])(?:pass(?:ed)?|fail(?:ed|ure)?|errors?|completed?|finished|succeeded|success|done|exit(?:ed)?)(?!\w)",
     re.IGNORECASE,
 )
-_STATE = re.compile(r"(?:status|state|phase|stage|conclusion)[\"']?\s*[:=：]\s*[\"']?([\w -]{1,40})", re.IGNORECASE)
-_NO = re.compile(
+_STATE = lazy(r"(?:status|state|phase|stage|conclusion)[\"']?\s*[:=：]\s*[\"']?([\w -]{1,40})", re.IGNORECASE)
+_NO = lazy(
     r"\b(?:is_?)?(?:done|ready|completed?|finished|available|success|healthy)[\"']?\s*[:=]\s*(?:false|no|0|null|none)\b",
     re.IGNORECASE,
 )
@@ -198,7 +199,7 @@ def is_unfinished(text: str, *, is_error: bool) -> bool:
     return not is_error and bool(_GOING_ON.search(head)) and not _FINISHED.search(head)
 
 
-_EMPTY = re.compile(
+_EMPTY = lazy(
     r"[\s\[\]{}()\"'.]*|null|none"
     r"|\(?no (?:\w+ ){0,3}?(?:match(?:es)?|results?|files?|hits?|entries|rows|records|data|items)"
     r"(?: (?:was|were))?(?: found)?.{0,80}|(?:nothing|0 \w+)(?: \w+)? found.{0,80}|not found.{0,80}",

@@ -12,15 +12,17 @@ import re
 import sys
 from typing import IO, Any
 
+from orkas.infra.patterns import lazy
+
 __all__ = ["colour", "discard_stdout", "inert", "is_tty", "label", "prepare", "size_text", "style"]
 
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # C0 but tab, newline and carriage return; DEL; C1
 _ORDER = "\u2028\u2029\u202a-\u202e\u2066-\u2069"  # line separators, bidirectional overrides and isolates
 _HIDDEN = "\u200b\u200e\u200f\u2060\ufeff"
 _BROKEN = "\ud800-\udfff\U000e0000-\U000e007f"  # half characters, invisible tags
-_ANYWHERE = re.compile(f"[{_CONTROLS}]")
-_ON_SCREEN = re.compile(f"[{_CONTROLS}\r{_ORDER}{_BROKEN}]")
-_ON_ONE_LINE = re.compile(f"[{_CONTROLS}\t\n\r{_ORDER}{_HIDDEN}{_BROKEN}]")
+_ANYWHERE = lazy(f"[{_CONTROLS}]")
+_ON_SCREEN = lazy(f"[{_CONTROLS}\r{_ORDER}{_BROKEN}]")
+_ON_ONE_LINE = lazy(f"[{_CONTROLS}\t\n\r{_ORDER}{_HIDDEN}{_BROKEN}]")
 _SHORT = {"\t": "\\t", "\n": "\\n"}
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "yellow": "33", "green": "32"}
 
@@ -32,6 +34,8 @@ def inert(text: str, *, screen: bool = True) -> str:
     the screen (a pipe, a file) both pass, for there they are text; escape sequences still do not, because a pipe may
     end at a terminal after all.
     """
+    if text.replace("\n", "").isprintable():
+        return text  # nearly all there is to show
     if not screen:
         return _ANYWHERE.sub(_written, text)
     return _ON_SCREEN.sub(_written, text.replace("\r\n", "\n"))

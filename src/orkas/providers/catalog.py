@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from orkas.infra.patterns import lazy
 from orkas.providers.base import FREE, ModelInfo, Price, Rates, ThinkingLevel
 from orkas.providers.vendors import Vendor, known_row
 
@@ -167,7 +168,7 @@ def _price(row: _Row) -> Price | None:
     return Price(Rates(row.input, row.answer, row.cache_read, row.cache_write), tiers)
 
 
-_DATED = re.compile(r"(?:[-@](?:20\d{2}-?\d{2}-?\d{2}|latest|default))+$")
+_DATED = lazy(r"(?:[-@](?:20\d{2}-?\d{2}-?\d{2}|latest|default))+$")
 
 
 def _spellings(model: str) -> Iterator[str]:
@@ -201,12 +202,12 @@ def _shorter(name: str) -> Iterator[str]:
         name = name[: max(name.rfind(c) for c in "-.:@_ ")] if any(c in name for c in "-.:@_ ") else ""
 
 
-_MAKER = re.compile(
+_MAKER = lazy(
     r"^(?:[a-z-]{2,8}\.)?(?:ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshot|moonshotai|"
     r"nvidia|openai|qwen|writer|xai|zai)\.(?=[a-z])"
 )
 """Region and maker in front of a model's name on Bedrock: ``us.anthropic.claude-…``."""
-_REVISION = re.compile(r"(?<!claude)-v\d+(?::\d+)?(?::\d+k)?$")
+_REVISION = lazy(r"(?<!claude)-v\d+(?::\d+)?(?::\d+k)?$")
 """The end of a model's name there: ``…-20250929-v1:0``; the version of ``claude-v2`` is none."""
 
 
@@ -253,7 +254,7 @@ def reasons_openai(model: str) -> bool:
     return _REASONING.match(name) is not None and "chat" not in name
 
 
-_REASONING = re.compile(r"o[1-9]|codex|gpt-(?:[5-9]|[1-9]\d)(?!\d)")
+_REASONING = lazy(r"o[1-9]|codex|gpt-(?:[5-9]|[1-9]\d)(?!\d)")
 
 
 def is_plain_openai(model: str) -> bool:
@@ -333,7 +334,7 @@ class Gemini(NamedTuple):
         return self.media_results
 
 
-_GEMINI = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
+_GEMINI = lazy(r"gemini-(\d+)(?:\.(\d+))?")
 
 
 def gemini(model: str) -> Gemini:

@@ -5,13 +5,13 @@ A narrower or a wider schema than the caller's is good enough here: the caller c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from orkas.infra.errors import ProviderError
+from orkas.infra.patterns import lazy
 from orkas.providers.base import CompletionParams, OutputSchema
 from orkas.providers.schemas import clean
 
@@ -180,7 +180,7 @@ class Shape:
         return self._made
 
 
-_BLAMED = re.compile(
+_BLAMED = lazy(
     r"response_?format|output_?(config|format)|response_?(json_?)?schema|response[_ ]?mime|structured output|"
     r"\btext\.format|schema in format"
 )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec.structs import replace
 
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import AssistantMessage, Block, Message, Opaque, Thinking, ToolCall
+from orkas.infra.patterns import lazy
 from orkas.providers.base import CompletionParams
 
 __all__ = ["Unthinking"]
 
-_BLAMED = re.compile(
+_BLAMED = lazy(
     r"(?:invalid|bad|corrupt\w*|expired)\W{1,3}(?:thought_?)?\W{0,2}signature|"
     r"signature\W{1,4}(?:in|of) \W{0,2}thinking|expected \W?thinking\b|"
     r"thinking\W{1,3}(?:or \W{0,2}redacted_thinking\W{1,3})?blocks?\b.{0,80}"
@@ -21,7 +20,7 @@ _BLAMED = re.compile(
 )
 
 
-_UNABLE = re.compile(r"does not support (?:thinking|reasoning)\b")
+_UNABLE = lazy(r"does not support (?:thinking|reasoning)\b")
 
 
 class Unthinking:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from orkas.harness import pairing
-from orkas.harness.context import fold, plan, summary
+from orkas.harness.context import facts, fold, plan, summary
 from orkas.harness.context.budget import Load, Meter
+from orkas.harness.context.facts import Fact
 from orkas.harness.context.plan import Plan, Scales
 from orkas.harness.context.policy import Budgets, least_saving, policy
 from orkas.infra.errors import ProviderError, UsageError
@@ -26,7 +27,6 @@ from orkas.infra.messages import Message, UserMessage, encode
 from orkas.infra.threads import in_thread
 
 if TYPE_CHECKING:
-    from orkas.harness.context.facts import Fact
     from orkas.harness.context.summariser import Summariser
     from orkas.harness.sessions.session import Session
     from orkas.harness.turn import Turn
@@ -311,8 +311,6 @@ class _Job:
         return fold.fold(self.earlier, split.older, tokens=budgets.summary, size=self._text)
 
     def _ledger(self, split: Plan, budgets: Budgets) -> list[Fact]:
-        from orkas.harness.context import facts  # its patterns take a while, and most turns have no compaction
-
         room = budgets.ledger
         if self.before <= self.budgets.trigger:
             room = min(room, self._weigh(split.older) // 4)

@@ -22,6 +22,7 @@ from typing import Literal, TypeAlias, cast
 import msgspec
 
 from orkas.infra.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, encode
+from orkas.infra.patterns import lazy
 
 __all__ = ["MAX_CHARS", "MAX_FACTS", "MAX_FACT_CHARS", "Fact", "Size", "collect", "parse", "render"]
 
@@ -51,7 +52,7 @@ def render(facts: Sequence[Fact]) -> str:
     return "\n".join(f"- {fact.source}: {fact.text}" for fact in facts)
 
 
-_LINE = re.compile(r"^- (user|assistant|tool|detail): (.+)$", re.M)
+_LINE = lazy(r"^- (user|assistant|tool|detail): (.+)$", re.M)
 
 
 def collect(known: Sequence[Fact], messages: Sequence[Message], *, tokens: int, size: Size) -> list[Fact]:
@@ -114,9 +115,9 @@ def _arguments(call: ToolCall) -> Iterator[tuple[Source, str]]:
 
 _PIECE = 240
 """Characters of a piece: a sentence or a line of a log. Longer text is taken apart."""
-_ENDS = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|(?<=[}\]]),\s*")
-_COMMA = re.compile(r"(?<=[,，、|\t ])")
-_ODD = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\s]+")
+_ENDS = lazy(r"(?<=[.!?;])\s+|(?<=[。！？；])|(?<=[}\]]),\s*")
+_COMMA = lazy(r"(?<=[,，、|\t ])")
+_ODD = lazy(r"[\x00-\x1f\x7f\u2028\u2029\s]+")
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -142,7 +143,7 @@ def _stretches(text: str) -> Iterator[str]:
 # --- what is exact ------------------------------------------------------------------------------------------------
 
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-_EXACT = re.compile(
+_EXACT = lazy(
     r"[/\\][\w.-]{2}"  # paths, URLs
     r"|\w\.[a-z][a-z0-9]{1,4}\b"  # file names
     r"|\w@[\w-]+\.\w"  # addresses
@@ -152,7 +153,7 @@ _EXACT = re.compile(
     r"|\b[A-Z][a-zà-ÿ]+ [A-Z][a-zà-ÿ]"  # names
     rf"|[{_CJK}]\s?[:：]\s?\S|[一二三四五六七八九十百千万零〇两]+[年月日号號点點元円个個次人]"
 )
-_DECISION = re.compile(
+_DECISION = lazy(
     r"\b(?:use|using|never|always|must|mustn't|don't|do not|instead|rather|prefer|decid|decision|agreed|chose|chosen|"
     r"choice|remember|important|require|should not|only|forbid|avoid|confirm|approved|reject|"
     r"nicht|immer|niemals|statt|entschieden|wichtig|muss|jamais|toujours|plutôt|décid|nunca|siempre|usar|decid|"
@@ -161,11 +162,12 @@ _DECISION = re.compile(
     r"使う|使わ|使い|しない|ではなく|決め|必ず|重要|覚え|例外|사용|금지|반드시|결정|대신|중요",
     re.IGNORECASE,
 )
-_PAIR = re.compile(r"^[\s>*-]*(?:export\s+|set\s+)?([A-Za-z_][\w.-]{0,80})\s*=\s*(\S.*?)\s*[;,]?$")
-_ALPHA = re.compile(rf"(?<!\w)[^\W\d_{_CJK}]{{2,}}(?:[_'’-][^\W\d_{_CJK}]+)*(?!\w)|[{_CJK}]{{2}}")
-_WORDS = re.compile(f"({_ALPHA.pattern})")
-_COUNTED = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]*[0-9][A-Za-z0-9]*")
-_DIGIT = re.compile(r"\d")
+_PAIR = lazy(r"^[\s>*-]*(?:export\s+|set\s+)?([A-Za-z_][\w.-]{0,80})\s*=\s*(\S.*?)\s*[;,]?$")
+_ALPHABETIC = rf"(?<!\w)[^\W\d_{_CJK}]{{2,}}(?:[_'’-][^\W\d_{_CJK}]+)*(?!\w)|[{_CJK}]{{2}}"
+_ALPHA = lazy(_ALPHABETIC)
+_WORDS = lazy(f"({_ALPHABETIC})")
+_COUNTED = lazy(r"(?<![A-Za-z0-9])[A-Za-z]*[0-9][A-Za-z0-9]*")
+_DIGIT = lazy(r"\d")
 
 
 class _Piece(msgspec.Struct, eq=False):
@@ -329,7 +331,7 @@ def _exact(piece: str, source: Source) -> bool:
     return source == "user" and len(piece) >= _SAID
 
 
-_WORDY = re.compile(r"[^\W\d_]")
+_WORDY = lazy(r"[^\W\d_]")
 _SAID = 8
 """Characters from which whatever the user said may be a fact: nobody lists the words of decisions in all languages."""
 

@@ -16,13 +16,14 @@ from orkas.harness.sessions.recovery import Recovered
 from orkas.harness.sessions.store import files_of
 from orkas.infra import files
 from orkas.infra.messages import AssistantMessage, Message, Text, ToolMessage, decode_message, seconds, text_of
+from orkas.infra.patterns import lazy
 
 __all__ = ["heal", "salvage"]
 
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_ANSWERS = re.compile(rf'"tool_call_id"\s*:\s*({_STRING})')
-_TOKEN = re.compile(rf'{_STRING}|"|[\[\]{{}},]', re.DOTALL)
-_SOUND = re.compile(r'"(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*', re.DOTALL)
+_ANSWERS = lazy(rf'"tool_call_id"\s*:\s*({_STRING})')
+_TOKEN = lazy(rf'{_STRING}|"|[\[\]{{}},]', re.DOTALL)
+_SOUND = lazy(r'"(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*', re.DOTALL)
 
 
 def heal(found: Recovered, path: Path) -> Repaired:
