@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orkas import providers
 from orkas.infra.errors import UsageError
 from orkas.infra.messages import user_message
 from orkas.providers.base import CompletionParams, Request
@@ -15,6 +19,7 @@ from orkas.providers.catalog import Gemini, anthropic_thinking, gemini, model_in
 from orkas.providers.registry import resolve, split_model, vendor_names
 from orkas.providers.vendors import table
 
+FLOOR = Path(providers.__path__[0])
 STUDIO, VERTEX = "https://generativelanguage.googleapis.com/v1beta", "aiplatform.googleapis.com"
 GEMINI = "publishers/google/models/m:streamGenerateContent?alt=sse"
 
@@ -225,6 +230,11 @@ def test_every_row_resolves() -> None:
 def test_rows_claim_no_prefix_twice() -> None:
     claimed = [p for row in table().values() for p in row.prefixes]
     assert len(claimed) == len(set(claimed))
+
+
+def test_the_table_a_program_reads_is_the_one_that_people_edit() -> None:
+    rows = tomllib.loads((FLOOR / "vendors.toml").read_text("utf-8"))
+    assert json.loads((FLOOR / "vendors.json").read_text("utf-8")) == rows, "run scripts/vendors.py"
 
 
 def test_resolving_loads_no_http_stack() -> None:

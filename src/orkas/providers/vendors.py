@@ -1,5 +1,7 @@
 """The vendor table: one row a vendor, in ``vendors.toml``, and the rows of the user's own in ``config.toml``.
 
+``vendors.json`` is the same table as a program reads it: ``scripts/vendors.py`` writes it after each change.
+
 A new vendor is a row, never a branch in the code.
 """
 
@@ -146,11 +148,9 @@ def variable(row: str, what: str) -> str:
 @cache
 def shipped() -> dict[str, Vendor]:
     """The rows that everybody has, by name. Read on first use."""
-    import tomllib
     from pathlib import Path
 
-    rows = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text("utf-8"))
-    return msgspec.convert(rows, dict[str, Vendor])
+    return msgspec.json.decode(Path(__file__).with_name("vendors.json").read_bytes(), type=dict[str, Vendor])
 
 
 def table() -> dict[str, Vendor]:
