@@ -10,7 +10,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -432,3 +432,77 @@ async def test_many_streams_at_once() -> None:
         asked = provider(url, Limits(5, 10, 10))
         assert await asyncio.gather(*(ask(asked) for _ in range(150))) == ["ab"] * 150
         await asked.aclose()
+
+
+async def test_bodies_of_any_size_arrive_whole_on_one_connection() -> None:
+    async def answer(_: bytes, _r: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    server, http = Server(answer), Http()
+    sizes = [0, 1, (1 << 16) - 1, 1 << 16, (1 << 18) + 1, 3 << 20]
+    async with server.running() as url:
+        for size in sizes:
+            body = bytes(i % 251 for i in range(257)) * (size // 257 + 1)
+            async with http.post(url, {"x": "y"}, body[:size]) as answered:
+                assert await answered.read_all() == b"ok"
+            head, _, came = server.requests[-1].partition(b"\r\n\r\n")
+            assert came == body[:size]
+            assert head.lower().count(b"content-length: %d" % size) == 1
+            assert b"transfer-encoding" not in head.lower()
+        assert server.connections == 1
+        await http.aclose()
+
+
+@asynccontextmanager
+async def serving(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> AsyncGenerator[str, None]:
+    """The address of a server that has one caller, who is gone when this is left."""
+    gone = asyncio.Event()
+
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await serve(reader, writer)
+        writer.transport.abort()
+        with suppress(OSError):
+            await writer.wait_closed()
+        gone.set()
+
+    server = await asyncio.start_server(one, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        await gone.wait()
+    finally:
+        server.close()
+
+
+async def test_a_server_that_takes_only_the_beginning_of_a_large_body_is_told() -> None:
+    given_up = asyncio.Event()
+
+    async def stops_reading(_r: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await given_up.wait()
+
+    async def leaves(reader: asyncio.StreamReader, _w: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+
+    http = Http(limits=QUICK)
+    for serve, class_ in ((stops_reading, "timeout"), (leaves, "connection")):
+        async with serving(serve) as url:
+            with pytest.raises(ProviderError) as caught:
+                await http.ask(url, {}, bytes(64 << 20))
+            assert caught.value.class_ == class_
+            given_up.set()
+    await http.aclose()
+
+
+async def test_a_large_request_that_is_refused_early_tells_the_refusal() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 X\r\ncontent-length: 3\r\nconnection: close\r\n\r\nbig")
+        with suppress(ConnectionError):
+            while await reader.read(1 << 20):
+                pass
+
+    http = Http(limits=QUICK)
+    async with serving(refuse) as url, http.post(url, {}, bytes(8 << 20)) as answer:
+        assert (answer.status, await answer.read_all()) == (413, b"big")
+        answer.close()
+    await http.aclose()

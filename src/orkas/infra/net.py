@@ -100,9 +100,10 @@ class Http:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
     ) -> Answer:
         """Raises as ``ask``."""
+        session = self._session()
         try:
             async with asyncio.timeout(limits.first_byte) as waiting:
-                response = await self._session().request(
+                response = await session.request(
                     method, url, headers=headers, data=_whole(body), allow_redirects=False,
                     proxy=_proxy(url), ssl=self._certificates(url),
                 )  # fmt: skip
