@@ -5,6 +5,7 @@ Exit status: 0 done · 1 failed · 2 wrong usage · 3 no usable credentials · 4
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -36,6 +37,7 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status. Never raises."""
     words = list(sys.argv[1:] if argv is None else argv)
+    gc.set_threshold(10_000)  # a start makes much that stays, and 700 would have it looked through again and again
     terminal.prepare()
     debug = "--debug" in words[: words.index("--")] if "--" in words else "--debug" in words
     try:
