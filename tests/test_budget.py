@@ -614,11 +614,12 @@ def test_the_bound_is_never_less_than_the_load(rounds: list[Any], each: int) -> 
 @given(
     st.lists(
         st.tuples(
-            st.lists(BLOCKS, max_size=3), st.none() | st.floats(0.1, 6), st.integers(0, 3_000),
-            st.sampled_from([MODEL, "a/other"]), st.none() | st.integers(0, 12), st.booleans(),
-        ), max_size=12,
+            st.lists(BLOCKS, max_size=1), st.sampled_from([None, 0.1, 0.24, 0.26, 0.4, 1, 2, 3.9, 4.1]),
+            st.sampled_from([0, 5, 3_000]), st.sampled_from([MODEL, MODEL, "a/other"]),
+            st.sampled_from([None, None, 0, 12]), st.booleans(),
+        ), max_size=6,
     ),
-    st.integers(0, 3), st.booleans(),
+    st.integers(0, 2), st.booleans(),
 )  # fmt: skip
 @settings(max_examples=300, deadline=None)
 def test_a_history_that_is_opened_is_never_told_emptier_than_it_is(
@@ -628,13 +629,13 @@ def test_a_history_that_is_opened_is_never_told_emptier_than_it_is(
     one, plain = meter(), meter()
     if not vendor:
         one.vendor = plain.vendor = ""
-    history: list[Message] = []
+    history: list[Message] = [user_message(WORDS * 9)]
     for n, (blocks, ratio, wrote, model, summary, tool) in enumerate(stored):
         if summary is not None:
             history.append(UserMessage([Text(text=WORDS)], origin="summary", ts=f"2026-01-01T00:00:{summary:02}.000Z"))
         usage = None if ratio is None else Usage(round(message_sum(history) * ratio), wrote)
         history.append(AssistantMessage(blocks, model, usage=usage, ts=f"2026-01-01T00:00:{n:02}.000Z"))
-        history.append(tool_result(str(n), WORDS * n) if tool else user_message(WORDS * n))
+        history.append(tool_result(str(n), WORDS * 9) if tool else user_message(WORDS * 9))
     for n in range(heard):
         one.at_most(params(history), KNOWN)
         plain.load(params(history), KNOWN)
