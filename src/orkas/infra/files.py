@@ -16,13 +16,14 @@ import stat
 import sys
 import time
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from orkas.infra.errors import SessionLocked, StorageError
 
-__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "holder", "make_folder", "read", "remove", "replace"]
+__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "holder", "make_folder", "opened", "read", "remove", "replace"]
 
 if sys.platform == "win32":
     import msvcrt
@@ -138,6 +139,11 @@ def read(path: Path, *, most: int | None = None) -> bytes:
         if most is not None and os.fstat(file.fileno()).st_size > most:
             raise OSError(errno.EFBIG, "it is too large")
         return file.read()
+
+
+def opened(path: Path) -> FileIO:
+    """One of our files, to be read in pieces. Raises OSError as ``read`` does."""
+    return FileIO(OPS.open(path, os.O_RDONLY))
 
 
 def make_folder(folder: Path, ops: Ops = OPS) -> None:

@@ -29,6 +29,8 @@ __all__ = ["Answer", "Http", "Limits"]
 
 _DRAIN_S = 0.05
 """How long the end of a finished stream is waited for, to keep its connection."""
+_LONG = 256 * 1024
+"""Bytes from which on a body is not sent in one piece with its headers."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -93,7 +95,7 @@ class Http:
             try:
                 async with asyncio.timeout(limits.first_byte):
                     response = await session.request(
-                        method, url, headers=headers, data=body, allow_redirects=False,
+                        method, url, headers=headers, data=_sent(body), allow_redirects=False,
                         proxy=_proxy(url), ssl=self._certificates(url),
                     )  # fmt: skip
             except TimeoutError as error:
@@ -139,6 +141,15 @@ class Http:
             except (ssl.SSLError, OSError) as error:
                 raise UsageError(f"the certificate file {ca_file!r} cannot be used: {error}") from None
         return self._tls
+
+
+def _sent(body: bytes | None) -> Any:
+    """The body as aiohttp takes it."""
+    if body is None or len(body) < _LONG:
+        return body
+    from orkas.infra.upload import Upload
+
+    return Upload(body)
 
 
 class Answer:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from orkas.harness.context.calibration import LOWEST, plausible, prompt_of
 from orkas.harness.context.sizes import MESSAGE, message_size
-from orkas.infra.messages import AssistantMessage, Message, Text, Usage, UserMessage
+from orkas.infra.messages import AssistantMessage, Message, Text, ToolMessage, Usage, UserMessage
 from orkas.infra.tokens import bounds, dearest
 
 __all__ = ["Bound", "Trust"]
@@ -55,15 +55,15 @@ class Bound:
         """
         self.start(0, None, 0.0, 0, 0, None)
         self.coarse = not closely
+        weigh = self._text if closely else dearest
+        texts: list[str] = []  # of messages that are nothing else and change nothing but the sums
         for m in messages:
-            content = m.content
-            if closely or type(m) is AssistantMessage and m.usage is not None or not _is_plain(m):
-                self._take(m, ratio, fixed, trust, self._text if closely else dearest)
+            if closely or (text := _only_text(m)) is None:
+                self._plain(texts)
+                self._take(m, ratio, fixed, trust, weigh)
             else:
-                size = MESSAGE + dearest(content[0].text)  # type: ignore[union-attr]  # it is plain
-                self._least += MESSAGE
-                self.most += size
-                self._after += size
+                texts.append(text)
+        self._plain(texts)
         self._seen, self._last = len(messages), messages[-1] if messages else None
         return self._told(ratio)
 
@@ -115,15 +115,26 @@ class Bound:
             told = max(told, self._base + (self._after - size) * ratio)
         self._base, self._after = told, size
 
+    def _plain(self, texts: list[str]) -> None:
+        if texts:
+            size = MESSAGE * len(texts) + sum(map(dearest, texts))
+            self._least += MESSAGE * len(texts)
+            self.most += size
+            self._after += size
+            texts.clear()
+
     def _text(self, text: str) -> int:
         least, most = bounds(text)
         self._least += least
         return most
 
 
-def _is_plain(m: Message) -> bool:
-    """One text and nothing else that a model is sent, of somebody who only speaks."""
+def _only_text(m: Message) -> str | None:
+    """The text of a message that holds nothing else a model is sent, tells no usage and is no summary."""
     content = m.content
-    if len(content) != 1 or m.vendor is not None or type(block := content[0]) is not Text or block.vendor is not None:
-        return False
-    return type(m) is not UserMessage or m.origin is None
+    if len(content) != 1 or type(block := content[0]) is not Text or block.vendor is not None or m.vendor is not None:
+        return None
+    kind = type(m)
+    if kind is AssistantMessage:
+        return block.text if m.usage is None else None  # type: ignore[union-attr]
+    return block.text if kind is ToolMessage or m.origin is None else None  # type: ignore[union-attr]
