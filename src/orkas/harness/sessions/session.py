@@ -38,7 +38,7 @@ from orkas.infra.messages import (
     ToolCall,
     ToolMessage,
     encode,
-    new_id,
+    new_name,
     to_record,
 )  # fmt: skip
 
@@ -81,7 +81,7 @@ class Session:
     """What the user sent and no turn has taken yet."""
 
     def __init__(self, id: str | None = None) -> None:
-        self.id = new_id() if id is None else id
+        self.id = new_name() if id is None else id
         self.path = None
         self.messages = []
         self.warnings = []
