@@ -241,6 +241,7 @@ class _File:
         self.trouble = ""
         self._fd = -1
         self._path: Path | None = None
+        self._same = (0, 0)  # what tells the file we hold from others
         self._until = 0.0
 
     def append(self, data: bytes) -> None:
@@ -264,7 +265,7 @@ class _File:
     def _current(self) -> bool:
         """False: what we hold was replaced by its sums, which a clock that is ahead may do too early, or removed."""
         try:
-            return self._path is not None and os.path.samestat(os.fstat(self._fd), self._path.stat())
+            return self._path is not None and files.identity(self._path.stat()) == self._same
         except OSError:
             return False
 
@@ -277,7 +278,9 @@ class _File:
         files.make_folder(place)
         path = self._path = place / f"{moment.tm_year:04}-{moment.tm_mon:02}.jsonl"
         self._fd = files.OPS.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        if not (end := os.fstat(self._fd).st_size):
+        found = os.fstat(self._fd)
+        self._same = files.identity(found)
+        if not (end := found.st_size):
             return b""
         os.lseek(self._fd, end - 1, os.SEEK_SET)
         return b"" if os.read(self._fd, 1) == b"\n" else b"\n"
