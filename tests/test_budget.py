@@ -611,6 +611,53 @@ def test_the_bound_is_never_less_than_the_load(rounds: list[Any], each: int) -> 
     assert one.text(WORDS) == plain.text(WORDS)
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(BLOCKS, max_size=1), st.sampled_from([None, 0.1, 0.24, 0.26, 0.4, 1, 2, 3.9, 4.1]),
+            st.sampled_from([0, 5, 3_000]), st.sampled_from([MODEL, MODEL, "a/other"]),
+            st.sampled_from([None, None, 0, 12]), st.booleans(),
+        ), max_size=6,
+    ),
+    st.integers(0, 2), st.booleans(),
+)  # fmt: skip
+@settings(max_examples=300, deadline=None)
+def test_a_history_that_is_opened_is_never_told_emptier_than_it_is(
+    stored: list[Any], heard: int, vendor: bool
+) -> None:
+    """Whatever it holds: reports of this model and of others, plausible or not, summaries among them."""
+    one, plain = meter(), meter()
+    if not vendor:
+        one.vendor = plain.vendor = ""
+    history: list[Message] = [user_message(WORDS * 9)]
+    for n, (blocks, ratio, wrote, model, summary, tool) in enumerate(stored):
+        if summary is not None:
+            history.append(UserMessage([Text(text=WORDS)], origin="summary", ts=f"2026-01-01T00:00:{summary:02}.000Z"))
+        usage = None if ratio is None else Usage(round(message_sum(history) * ratio), wrote)
+        history.append(AssistantMessage(blocks, model, usage=usage, ts=f"2026-01-01T00:00:{n:02}.000Z"))
+        history.append(tool_result(str(n), WORDS * 9) if tool else user_message(WORDS * 9))
+    for n in range(heard):
+        one.at_most(params(history), KNOWN)
+        plain.load(params(history), KNOWN)
+        said = AssistantMessage([], MODEL, usage=Usage(0, n))
+        one.heard(params(history), said)
+        plain.heard(params(history), said)
+        history += [said, user_message(WORDS)]
+    *bounds, load = one.loads(params(history), KNOWN)
+    assert load == plain.load(params(history), KNOWN)
+    assert all(bound.messages >= load.messages for bound in bounds)
+
+
+def test_a_long_session_that_is_opened_is_not_weighed_while_there_is_much_room() -> None:
+    """What was counted for its newest reply stands for all before it, or the lengths of its texts are enough."""
+    history: list[Message] = []
+    for _ in range(100):
+        history += [user_message(WORDS * 10), reply(WORDS, Usage(message_sum(history) + 40, 20))]
+    lengths, closer, load = meter().loads(params(history), KNOWN)
+    assert load.messages <= closer.messages <= load.messages * 1.1
+    assert lengths.messages <= load.messages * 15
+
+
 def message_sum(messages: Sequence[Message]) -> int:
     return sum(map(message_size, messages))
 

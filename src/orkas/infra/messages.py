@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from binascii import b2a_base64
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
@@ -17,8 +18,8 @@ import msgspec
 
 __all__ = [
     "AssistantMessage", "Block", "Image", "Message", "Opaque", "StopReason", "Text", "Thinking", "ToolCall",
-    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "now", "seconds",
-    "settled", "text_of", "to_record", "tool_result", "user_message", "well_formed",
+    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "new_name", "now",
+    "seconds", "settled", "text_of", "to_record", "tool_result", "user_message", "well_formed",
 ]  # fmt: skip
 
 StopReason: TypeAlias = Literal[
@@ -154,7 +155,15 @@ _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 def new_id() -> str:
-    """A short id, unique in a session: 48 random bits in hex."""
+    """A short id for a record, unique in a session: 48 random bits as 8 letters, digits, ``-`` and ``_``."""
+    return b2a_base64(os.urandom(6), newline=False).translate(_IN_URLS).decode()
+
+
+_IN_URLS = bytes.maketrans(b"+/", b"-_")
+
+
+def new_name() -> str:
+    """A short name for a session or a file, unique on this machine: 48 random bits in hex."""
     return os.urandom(6).hex()
 
 

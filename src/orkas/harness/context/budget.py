@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -27,6 +27,9 @@ _MEASURED = 200
 
 _AT_ONCE = 4_000
 """Tokens that are weighed at the end of a turn only to learn from them; it takes about half a millisecond."""
+_UNREAD = 100_000
+"""Tokens, at most, of a history not weighed yet that is weighed at the end of a turn only to learn from it. Judged by
+its length: 50,000 characters, a third of a millisecond. Of a longer one is learnt when its weight matters."""
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -156,18 +159,32 @@ class Meter:
         self._grow(params.messages, len(params.messages))
         self._length = len(params.messages)
         base, after = self._parts(self._now.ratio)
-        self._bound.start(self._length, self._last, base, after, self._sums[-1])
+        self._bound.start(self._length, self._last, base, after, self._sums[-1], self._boundary)
         load, known = self._framed(math.ceil(base + after * self._now.ratio), params, info)
         self._sent, self._asked = (load, known), None
         return load
 
     def at_most(self, params: CompletionParams, info: ModelInfo) -> Load:
         """Never less full than what ``load`` says with what was learnt so far, and cheaper: what is new since the last
-        ``load`` is not weighed. The load itself where nothing was weighed yet."""
+        ``load`` is not weighed, and a history that is new here is judged by the lengths of its texts."""
         self._use(params.model)
-        most = self._bound.follow(params.messages, self._now.ratio, self._fixed_of(params), self._is_sure)
+        fixed, ratio = self._fixed_of(params), self._now.ratio
+        most = self._bound.follow(params.messages, ratio, fixed, self._trusts)
         if most is None:
-            return self.load(params, info)
+            most = self._bound.begin(params.messages, ratio, fixed, self._trusts, closely=False)
+        return self._bounded(most, params, info)
+
+    def loads(self, params: CompletionParams, info: ModelInfo) -> Iterator[Load]:
+        """What this request weighs at most, ever closer and ever dearer to tell; the last one is what it weighs. For
+        who only wants to know whether it is too much: once it is not, the rest need not be looked at."""
+        yield self.at_most(params, info)
+        if self._bound.coarse and len(self._sums) == 1:  # what is weighed already needs no closer look
+            fixed = self._fixed_of(params)
+            most = self._bound.begin(params.messages, self._now.ratio, fixed, self._trusts, closely=True)
+            yield self._bounded(most, params, info)
+        yield self.load(params, info)
+
+    def _bounded(self, most: int, params: CompletionParams, info: ModelInfo) -> Load:
         self._length = len(params.messages)
         self._asked = params, info
         return self._framed(most, params, info)[0]
@@ -272,8 +289,8 @@ class Meter:
 
         At the end of a turn; something is learnt from each that the vendor counted, but no long text is weighed for it.
         """
-        if self._waiting:
-            self._settle(self._waiting[0].most + _AT_ONCE)
+        if self._waiting and (first := self._waiting[0].most) <= self._sums[-1] + _UNREAD:
+            self._settle(first + _AT_ONCE)
         self._learnt.save()
 
     def _use(self, model: str) -> None:
@@ -348,22 +365,25 @@ class Meter:
         heard = self._heard.get(id(usage))
         if heard is not None and heard.model == self._model:
             added = 0 if heard.extra is before else heard.added
-        elif not self._describes(reply):
+        elif not self._describes(reply, self._boundary):
             return
         if plausible(counted, self._sums[i] + self._fixed + added):
             total = counted + self._reply(reply, usage, self._sums[i + 1] - self._sums[i])
             self._report = _Report(i + 1, total, self._fixed, added, reply.ts)
 
-    def _is_sure(self, usage: Usage) -> bool:
-        """Whether this was heard of a request that was nothing but the history."""
-        heard = self._heard.get(id(usage))
-        return heard is not None and heard.model == self._model and heard.extra is None
+    def _trusts(self, reply: AssistantMessage, boundary: str | float | None) -> bool | None:
+        """See ``Trust``: what ``_consider`` would make of a reply behind a summary of that time."""
+        heard = self._heard.get(id(reply.usage))
+        if heard is not None and heard.model == self._model:
+            return heard.extra is None
+        return True if self._describes(reply, boundary) else None
 
-    def _describes(self, reply: AssistantMessage) -> bool:
-        """Whether the report of a reply that was stored earlier still says something of this history."""
+    def _describes(self, reply: AssistantMessage, boundary: str | float | None) -> bool:
+        """Whether the report of a reply that was stored earlier still says something of this history, whose newest
+        summary was written at ``boundary``."""
         if self._stale or not self._is_mine(reply.model):
             return False
-        return self._boundary is None or _later(reply.ts, self._boundary)
+        return boundary is None or _later(reply.ts, boundary)
 
     def _is_mine(self, model: str) -> bool:
         return model == self._model or (not self.vendor and model.partition("/")[2] == self._model)

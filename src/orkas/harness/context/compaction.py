@@ -80,9 +80,7 @@ class Compactor:
         self._know(turn)
         setup, params = turn.setup, params or turn.params()
         info = setup.provider.info(setup.model)
-        return self._asks(setup.meter.at_most(params, info), setup.meter) and self._asks(
-            setup.meter.load(params, info), setup.meter
-        )
+        return all(self._asks(load, setup.meter) for load in setup.meter.loads(params, info))
 
     def _asks(self, load: Load, meter: Meter) -> bool:
         """Whether so full a window asks for a compaction; a fuller one does, too."""
