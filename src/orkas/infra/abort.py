@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TypeVar
 
 __all__ = ["Abort", "Aborted"]
+
+T = TypeVar("T")
 
 
 class Aborted(Exception):
@@ -62,6 +67,10 @@ class Abort:
         """
         return _Guard(self)
 
+    def entering(self, entered: AbstractAsyncContextManager[T]) -> AbstractAsyncContextManager[T]:
+        """``async with abort.entering(manager)``: its way in is guarded, its body and its way out are not."""
+        return _Entering(self, entered)
+
 
 class _Guard:
     """A class, not a generator: it is entered once per network read."""
@@ -89,3 +98,20 @@ class _Guard:
                 raise Aborted(abort.reason) from None
         elif task.cancelling() > self._pending:
             task.uncancel()  # fired in the same tick as the result: keep the result, drop our request
+
+
+class _Entering(AbstractAsyncContextManager[T]):
+    __slots__ = ("_abort", "_entered")
+
+    def __init__(self, abort: Abort, entered: AbstractAsyncContextManager[T]) -> None:
+        self._abort = abort
+        self._entered = entered
+
+    async def __aenter__(self) -> T:
+        with self._abort.guard():
+            return await self._entered.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._entered.__aexit__(kind, error, trace)
