@@ -47,8 +47,9 @@ async def execute(
     Raises:
         Aborted: Stop was pressed; the tool was told and given ``STOP_GRACE`` seconds, then left behind.
     """
-    running = _Running(asyncio.get_running_loop(), context.abort)
-    work = asyncio.create_task(_attempt(call, tools, policy, replace(context, progress=running.progress)))
+    loop = asyncio.get_running_loop()
+    running = _Running(loop, context.abort)
+    work = loop.create_task(_attempt(call, tools, policy, replace(context, progress=running.progress)))
     try:
         await asyncio.sleep(0)  # what ends at once needs no watch
         if not work.done() or running.said:

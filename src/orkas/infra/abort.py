@@ -81,17 +81,19 @@ class _Guard:
         self._abort = abort
 
     def __enter__(self) -> None:
-        self._abort.check()
+        abort = self._abort
+        if abort._reason is not None:
+            raise Aborted(abort._reason)
         task = asyncio.current_task()
         assert task is not None, "guard() needs a running task"
         self._task = task
         self._pending = task.cancelling()
-        self._abort._steps.add(task)
+        abort._steps.add(task)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         abort, task = self._abort, self._task
         abort._steps.discard(task)
-        if not abort.fired:
+        if abort._reason is None:
             return
         if isinstance(error, asyncio.CancelledError):
             if task.uncancel() <= self._pending:
