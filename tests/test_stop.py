@@ -217,7 +217,7 @@ def test_the_whole_turn_passes_every_kind_of_place() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("by", "least"), [("steps", 40), ("events", 20), ("looks", 50)])
+@pytest.mark.parametrize(("by", "least"), [("steps", 40), ("events", 20), ("looks", 30)])
 def test_stop_at_every_place(by: str, least: int) -> None:
     stops = 0
     for stop_at in range(1, 10_000):

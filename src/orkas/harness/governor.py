@@ -152,19 +152,14 @@ class Governor:
         """Take in one round: its calls and all that came of them, results in order and pictures of tools."""
         took = 0.0 if self._began is None else self._clock() - self._began
         self._began = None
-        self._unusable = 0 if not calls or self._usable(calls) else self._unusable + 1
+        usable = [c for c in calls if c.arguments is not None and c.name.strip() in self._tools]
+        self._unusable = 0 if usable or not calls else self._unusable + 1
         if self._unusable >= MAX_UNUSABLE:
             return Ruling(stop=f"Stopped: the model's tool calls could not be read {MAX_UNUSABLE} times in a row.")
         outcomes = [m for m in results if type(m) is ToolMessage]
         pictures = _pictures(results) if len(outcomes) < len(results) else {}
         looks = [_Look(c, m, pictures.get(m.tool_call_id, "")) for c, m in zip(calls, outcomes, strict=False)]
         return self._weigh(looks, took) if looks else Ruling()
-
-    def _usable(self, calls: Sequence[ToolCall]) -> bool:
-        for call in calls:
-            if call.arguments is not None and call.name.strip() in self._tools:
-                return True
-        return False
 
     def _weigh(self, looks: list[_Look], took: float) -> Ruling:
         news = [self._news(look) for look in looks]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from orkas.harness.context.calibration import LOWEST, plausible, prompt_of
 from orkas.harness.context.sizes import MESSAGE, message_size
 from orkas.infra.messages import AssistantMessage, Message, Usage, UserMessage
-from orkas.infra.tokens import bounds
+from orkas.infra.tokens import bounds, ceiling
 
 __all__ = ["Bound"]
 
@@ -26,16 +26,39 @@ class Bound:
         self._least = 0  # estimate of all, at least
         self.most = 0
         """Estimate of all that was followed, at most."""
+        self.unread = 0
+        """Estimate of what came behind that, from its length alone, at the very most."""
+        self._passed = 0  # messages of which at least the length was looked at
+        self._newest: Message | None = None
 
     def start(self, count: int, last: Message | None, base: float, after: int, whole: int) -> None:
         """So many messages weigh ``base`` tokens and an estimate of ``after``; the estimate of all is ``whole``."""
-        self._seen, self._last = count, last
+        self._reached(count, last)
         self._base, self._after = base, after
         self._least = self.most = whole
+
+    def _reached(self, count: int, last: Message | None) -> None:
+        self._seen = self._passed = count
+        self._last = self._newest = last
+        self.unread = 0
 
     def forget(self) -> None:
         """The next history is another one."""
         self._seen = 0
+
+    def passes(self, messages: Sequence[Message], room: float) -> bool:
+        """Whether what came behind the followed messages is so short that it surely weighs no more than ``room``, an
+        estimate. It is not read for this. False where that cannot be told."""
+        n = self._passed
+        if not self._seen or n > len(messages) or messages[n - 1] is not self._newest:
+            return False
+        for i in range(n, len(messages)):
+            m = messages[i]
+            if type(m) is UserMessage and m.origin == "summary":
+                return False
+            self.unread += message_size(m, ceiling)
+            self._passed, self._newest = i + 1, m
+        return self.unread <= room
 
     def follow(
         self, messages: Sequence[Message], ratio: float, fixed: int, sure: Callable[[Usage], bool]
@@ -51,7 +74,7 @@ class Bound:
         for i in range(n, len(messages)):
             self._take(messages[i], ratio, fixed, sure)
         if self._seen:
-            self._seen, self._last = len(messages), messages[-1]
+            self._reached(len(messages), messages[-1])
             return math.ceil(self._base + self._after * ratio)
         return None
 

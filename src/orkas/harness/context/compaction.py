@@ -79,10 +79,16 @@ class Compactor:
         is nothing but the history."""
         self._know(turn)
         setup, params = turn.setup, params or turn.params()
-        info = setup.provider.info(setup.model)
-        return self._asks(setup.meter.at_most(params, info), setup.meter) and self._asks(
-            setup.meter.load(params, info), setup.meter
-        )
+        info, meter = setup.provider.info(setup.model), setup.meter
+        if meter.left(params, info):
+            return False
+        load = meter.at_most(params, info)
+        if self._asks(load, meter):
+            load = meter.load(params, info)
+            if self._asks(load, meter):
+                return True
+        meter.leave(params, info, load.usable * meter.compact_at - load.messages)
+        return False
 
     def _asks(self, load: Load, meter: Meter) -> bool:
         """Whether so full a window asks for a compaction; a fuller one does, too."""
