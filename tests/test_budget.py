@@ -7,13 +7,14 @@ import errno
 import json
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orkas import Agent, Session
 from orkas.harness.context.budget import DEFAULT_OUTPUT, DEFAULT_WINDOW, Load, Meter
@@ -626,6 +627,49 @@ def test_a_long_turn_whose_counts_come_from_the_vendor_is_not_weighed() -> None:
         vendor.meter.heard(request, said)
         vendor.messages += [said, tool_result(str(n), WORDS * 10)]
     assert load.messages <= message_sum(vendor.messages) * 1.1
+
+
+@given(st.lists(st.text(max_size=400), max_size=8), st.integers(1, 3_000))
+def test_what_is_left_is_never_less_than_was_said(texts: list[str], room: int) -> None:
+    one = meter()
+    history: list[Message] = [user_message(WORDS)]
+    before = one.load(params(history), KNOWN).messages
+    one.leave(params(history), KNOWN, room)
+    for n, text in enumerate(texts):
+        history += [reply(text), tool_result(str(n), text * n)]
+        left = one.left(params(history), KNOWN)
+        weighs = meter().load(params(history), KNOWN).messages
+        assert weighs <= before + room or not left
+        if not left:
+            break
+    assert one.load(params(history), KNOWN) == meter().load(params(history), KNOWN)
+
+
+def test_nothing_is_left_once_anything_but_the_history_has_changed() -> None:
+    history: list[Message] = [user_message(WORDS)]
+    asked = params(history)
+
+    def after(change: Callable[[Meter], object]) -> bool:
+        one = meter()
+        one.load(asked, KNOWN)
+        one.leave(asked, KNOWN, 10_000)
+        assert one.left(asked, KNOWN)
+        changed = change(one)
+        return one.left(changed if isinstance(changed, CompletionParams) else asked, KNOWN)
+
+    def taught(one: Meter) -> None:
+        one.heard(asked, reply("", Usage(message_sum(history) * 2, 1)))
+        one.load(asked, KNOWN)
+
+    assert after(lambda _: None)
+    assert not after(lambda one: setattr(one, "window", 1_000))
+    assert not after(lambda one: one.refused(MODEL, refusal(5_000)))
+    assert not after(lambda one: one.forget())
+    assert not after(lambda _: replace(asked, system="Be brief."))
+    assert not after(lambda _: replace(asked, model="another"))
+    assert not after(lambda _: replace(asked, max_output=100))
+    assert not after(lambda _: replace(asked, messages=[user_message(WORDS)]))
+    assert not after(taught)
 
 
 def test_the_end_of_a_turn_teaches_also_where_nothing_had_to_be_weighed(tmp_path: Path) -> None:

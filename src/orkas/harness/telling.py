@@ -1,28 +1,38 @@
 """How a turn is told: one async generator on top, plain coroutines below it that tell events on their way.
 
 Whatever a coroutine awaits may ``tell`` too, however deep, and is entered, left and ended like any other: no room
-hands on the events of another. What a caller does to the generator happens to the coroutine where it tells: closing it
-ends the coroutine there, and what that awaits on its way out is awaited.
+hands on the events of another. A caller that leaves ends the coroutine where it tells, by ``Left``; what that awaits on
+its way out is awaited.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import suppress
 from types import coroutine
 from typing import Any, TypeAlias, get_args
 
 from orkas.infra.events import Event
 
-__all__ = ["Work", "tell", "telling"]
+__all__ = ["Left", "Work", "tell", "telling"]
 
 Work: TypeAlias = Coroutine[Any, Any, object]
 
 _EVENTS = frozenset(get_args(Event))
 
 
+class Left(BaseException):
+    """Raised where something is told to a caller who has left: let it pass. (A coroutine that is thrown a
+    ``GeneratorExit`` could not await anything any more.)"""
+
+
 @coroutine
 def tell(event: Event) -> Generator[Event, None, None]:
-    """Tell the caller of ``telling``; goes on when it asks for more. Never inside ``abort.guard()``."""
+    """Tell the caller of ``telling``; goes on when it asks for more. Never inside ``abort.guard()``.
+
+    Raises:
+        Left: the caller has left.
+    """
     yield event
 
 
@@ -33,10 +43,11 @@ async def telling(begin: Callable[[], Work]) -> AsyncGenerator[Event, None]:
     while event is not None:
         try:
             yield event
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is for the work: mostly, the caller has left
-            event = await _next(work, error)
-        else:
-            event = await _next(work)
+        except BaseException:  # closed, most of the time
+            with suppress(Left):
+                await _next(work, Left())
+            raise
+        event = await _next(work)
 
 
 @coroutine
@@ -47,7 +58,7 @@ def _next(work: Work, error: BaseException | None = None) -> Generator[Any, None
         while type(got) not in _EVENTS:
             try:
                 yield got
-            except BaseException as thrown:  # noqa: BLE001 - as above; a cancellation, for one
+            except BaseException as thrown:  # noqa: BLE001 - whatever it is, it is for the work: mostly a cancellation
                 got = work.throw(thrown)
             else:
                 got = work.send(None)

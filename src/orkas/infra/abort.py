@@ -7,10 +7,10 @@ ended": the runner still closes the open tool calls and yields ``Done(outcome="a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["Abort", "Aborted"]
 
@@ -113,7 +113,7 @@ class _Entering(AbstractAsyncContextManager[T]):
         with self._abort.guard():
             return await self._entered.__aenter__()
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._entered.__aexit__(kind, error, trace)
+    ) -> Coroutine[Any, Any, bool | None]:
+        return self._entered.__aexit__(kind, error, trace)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil
 from operator import mul
 
-__all__ = ["WEIGHTS", "bounds", "ceiling", "estimate", "features"]
+__all__ = ["MOST", "WEIGHTS", "bounds", "estimate", "features"]
 
 WEIGHTS = {
     "letters": 0.175, "humps": 1.603, "digits": 0.25, "numbers": 1.571, "marks": 0.365, "spaces": 0.02, "gaps": 0.368,
@@ -114,6 +114,8 @@ _ASCII_MOST = max(
 _REST_MOST = max(_ASCII_MOST, *_SCRIPTS)
 
 
+MOST = ceil(_REST_MOST)
+"""Tokens that ``estimate`` never says more of than for each character, whatever it is."""
 _SHORT = 32
 """Characters that are not worth a look: it takes longer than the few tokens matter."""
 
@@ -123,7 +125,7 @@ def bounds(text: str) -> tuple[int, int]:
     time: small letters and spaces are counted, every other character is the cheapest or the dearest. A short text is
     not even read."""
     if len(text) <= _SHORT:
-        return int(len(text) * _SPACE_LEAST), ceiling(text)
+        return int(len(text) * _SPACE_LEAST), len(text) * MOST
     other = text.encode("utf-8", "surrogatepass").translate(None, _SMALL)
     rest = len(other.translate(None, b" "))
     spaces = len(other) - rest
@@ -133,14 +135,6 @@ def bounds(text: str) -> tuple[int, int]:
         int(letters + spaces * _SPACE_LEAST + rest * _REST_LEAST),
         int(letters + spaces * _SPACE_MOST + rest * most) + 1,
     )
-
-
-_ASCII_CEILING, _CEILING = ceil(_ASCII_MOST), ceil(_REST_MOST)
-
-
-def ceiling(text: str) -> int:
-    """What ``estimate`` never says more than, whatever stands in the text, which is not read."""
-    return len(text) * (_ASCII_CEILING if text.isascii() else _CEILING) + 1
 
 
 def _counts(classes: bytes) -> tuple[int, ...]:

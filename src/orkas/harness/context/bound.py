@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from orkas.harness.context.calibration import LOWEST, plausible, prompt_of
 from orkas.harness.context.sizes import MESSAGE, message_size
 from orkas.infra.messages import AssistantMessage, Message, Usage, UserMessage
-from orkas.infra.tokens import bounds, ceiling
+from orkas.infra.tokens import MOST, bounds
 
 __all__ = ["Bound"]
 
@@ -56,7 +56,7 @@ class Bound:
             m = messages[i]
             if type(m) is UserMessage and m.origin == "summary":
                 return False
-            self.unread += message_size(m, ceiling)
+            self.unread += MOST * message_size(m, len)
             self._passed, self._newest = i + 1, m
         return self.unread <= room
 

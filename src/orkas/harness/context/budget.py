@@ -25,9 +25,9 @@ DEFAULT_OUTPUT = 8_192
 _MEASURED = 200
 """Estimate from which on a report says something about the model rather than about what stands around the text."""
 
-_AT_ONCE = 32_000
-"""Tokens, at the very most (see ``tokens.ceiling``), that are weighed at the end of a turn only to learn from them:
-16,000 characters of English, a tenth of a millisecond."""
+_AT_ONCE = 48_000
+"""Tokens, at the very most (see ``tokens.MOST``), that are weighed at the end of a turn only to learn from them:
+16,000 characters; it takes a tenth of a millisecond."""
 
 
 class Load(msgspec.Struct, frozen=True):
