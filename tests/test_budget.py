@@ -6,9 +6,11 @@ import base64
 import errno
 import json
 import struct
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -36,6 +38,7 @@ from orkas.infra.messages import (
     tool_result,
     user_message,
 )
+from orkas.infra.tokens import estimate
 from orkas.providers.base import CompletionParams, ModelInfo, ToolDef
 from orkas.testing import ScriptedProvider, call
 
@@ -684,6 +687,30 @@ def test_the_end_of_a_turn_teaches_also_where_nothing_had_to_be_weighed(tmp_path
     again = meter(learnt=Calibration(tmp_path / "c.json"))
     again.load(params([]), KNOWN)
     assert again.text(WORDS * 50) == pytest.approx(1.7 * meter().text(WORDS * 50), rel=0.02)
+
+
+def test_the_end_of_a_long_turn_weighs_no_long_text_to_learn_from(tmp_path: Path) -> None:
+    one = meter(learnt=Calibration(tmp_path / "c.json"))
+    history: list[Message] = [user_message(WORDS * 50)]
+    request = params(history)
+    one.leave(request, KNOWN, one.at_most(request, KNOWN).usable * 0.6)
+    for n in range(400):
+        if not one.left(request, KNOWN):
+            one.leave(request, KNOWN, one.at_most(request, KNOWN).usable * 0.6)
+        one.heard(request, reply(usage=Usage(100_000_000, 20)))
+        history += [reply(), tool_result(str(n), WORDS * 10)]
+    weighed = 0
+
+    def each(frame: FrameType, event: str, _: object) -> None:
+        nonlocal weighed
+        weighed += event == "call" and frame.f_code is estimate.__code__
+
+    sys.setprofile(each)
+    try:
+        one.save()
+    finally:
+        sys.setprofile(None)
+    assert 0 < weighed < 60, "a few messages, not eight hundred"
 
 
 # -- what is kept on disk

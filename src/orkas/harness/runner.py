@@ -123,7 +123,11 @@ class Runner:
         while True:
             turn.rounds += 1
             try:
-                await self._reply()
+                if turn.setup.succession.several:
+                    await succeeding(turn, self._ask)
+                    self._governor.small = turn.small  # another may have replied
+                else:
+                    await self._ask()
             except CostReached as reached:
                 turn.rounds -= 1  # it ends before the request
                 await self._say(str(reached), "max_cost")
@@ -155,14 +159,6 @@ class Runner:
         self.turn.spoke = False
         for message in messages:
             await tell(UserInput(self.turn.next_seq(), message.id, text_of(message)))
-
-    async def _reply(self) -> None:
-        """One reply, from whoever gives it."""
-        if self.turn.setup.succession.several:
-            await succeeding(self.turn, self._ask)
-            self._governor.small = self.turn.small
-        else:
-            await self._ask()
 
     async def _ask(self) -> None:
         """One reply, with room made for it where needed. It is in the session, durable, when this ends."""
@@ -266,7 +262,9 @@ class Runner:
         """After a round that asks for another: whether the turn ends, for the model would go on for ever."""
         turn = self.turn
         ruling = self._governor.judge(calls, results)
-        self._nudge = "\n\n".join(filter(None, (ruling.nudge, converging(turn.rounds, turn.setup.max_rounds))))
+        self._nudge = ruling.nudge
+        if late := converging(turn.rounds, turn.setup.max_rounds):
+            self._nudge = f"{self._nudge}\n\n{late}" if self._nudge else late
         if turn.rounds >= turn.setup.max_rounds:
             rounds = f"{turn.rounds} rounds" if turn.rounds > 1 else "one round"
             await self._say(f"Stopped after {rounds}, the limit for one turn. Say “continue” to go on.", "max_rounds")

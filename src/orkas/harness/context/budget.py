@@ -252,7 +252,7 @@ class Meter:
             upto -= 1
         heard = _Heard(
             usage, counted, self._model, sent, upto, sent[upto - 1] if upto else None, extra, self._fixed_of(params),
-            self._bound.most + self._bound.unread,
+            max(self._bound.most + self._bound.unread, self._waiting[-1].most if self._waiting else 0),
         )  # fmt: skip
         self._heard[id(usage)] = heard
         self._waiting.append(heard)
