@@ -258,6 +258,7 @@ async def test_stop_at_every_event_of_a_turn_on_the_wire_and_on_disk(vendor_name
             assert isinstance(done, Done)
             assert [e.type for e in events].count("done") == 1
             if done.outcome == "completed":
+                assert events[stop_at:] in ([], [done]), "Stop came before the last word, and was not heard"
                 return False
             assert done.outcome == "aborted"
             assert len(vendor.requests) <= asked + 1, "more than the request that was under way"
@@ -267,5 +268,5 @@ async def test_stop_at_every_event_of_a_turn_on_the_wire_and_on_disk(vendor_name
         return True
 
     aborted = await asyncio.gather(*(case(n) for n in range(1, 16)))
-    assert aborted.index(False) >= 8
-    assert not any(aborted[aborted.index(False) :])
+    assert sum(aborted) >= 8  # what a dead attempt tells, the network decides
+    assert not all(aborted)
