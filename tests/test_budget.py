@@ -6,14 +6,17 @@ import base64
 import errno
 import json
 import struct
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orkas import Agent, Session
 from orkas.harness.context.budget import DEFAULT_OUTPUT, DEFAULT_WINDOW, Load, Meter
@@ -35,6 +38,7 @@ from orkas.infra.messages import (
     tool_result,
     user_message,
 )
+from orkas.infra.tokens import estimate
 from orkas.providers.base import CompletionParams, ModelInfo, ToolDef
 from orkas.testing import ScriptedProvider, call
 
@@ -675,6 +679,49 @@ def test_a_long_turn_whose_counts_come_from_the_vendor_is_not_weighed() -> None:
     assert load.messages <= message_sum(vendor.messages) * 1.1
 
 
+@given(st.lists(st.text(max_size=400), max_size=8), st.integers(1, 3_000))
+def test_what_is_left_is_never_less_than_was_said(texts: list[str], room: int) -> None:
+    one = meter()
+    history: list[Message] = [user_message(WORDS)]
+    before = one.load(params(history), KNOWN).messages
+    one.leave(params(history), KNOWN, room)
+    for n, text in enumerate(texts):
+        history += [reply(text), tool_result(str(n), text * n)]
+        left = one.left(params(history), KNOWN)
+        weighs = meter().load(params(history), KNOWN).messages
+        assert weighs <= before + room or not left
+        if not left:
+            break
+    assert one.load(params(history), KNOWN) == meter().load(params(history), KNOWN)
+
+
+def test_nothing_is_left_once_anything_but_the_history_has_changed() -> None:
+    history: list[Message] = [user_message(WORDS)]
+    asked = params(history)
+
+    def after(change: Callable[[Meter], object]) -> bool:
+        one = meter()
+        one.load(asked, KNOWN)
+        one.leave(asked, KNOWN, 10_000)
+        assert one.left(asked, KNOWN)
+        changed = change(one)
+        return one.left(changed if isinstance(changed, CompletionParams) else asked, KNOWN)
+
+    def taught(one: Meter) -> None:
+        one.heard(asked, reply("", Usage(message_sum(history) * 2, 1)))
+        one.load(asked, KNOWN)
+
+    assert after(lambda _: None)
+    assert not after(lambda one: setattr(one, "window", 1_000))
+    assert not after(lambda one: one.refused(MODEL, refusal(5_000)))
+    assert not after(lambda one: one.forget())
+    assert not after(lambda _: replace(asked, system="Be brief."))
+    assert not after(lambda _: replace(asked, model="another"))
+    assert not after(lambda _: replace(asked, max_output=100))
+    assert not after(lambda _: replace(asked, messages=[user_message(WORDS)]))
+    assert not after(taught)
+
+
 def test_the_end_of_a_turn_teaches_also_where_nothing_had_to_be_weighed(tmp_path: Path) -> None:
     one = meter(learnt=Calibration(tmp_path / "c.json"))
     history: list[Message] = [user_message(WORDS * 50)]
@@ -687,6 +734,30 @@ def test_the_end_of_a_turn_teaches_also_where_nothing_had_to_be_weighed(tmp_path
     again = meter(learnt=Calibration(tmp_path / "c.json"))
     again.load(params([]), KNOWN)
     assert again.text(WORDS * 50) == pytest.approx(1.7 * meter().text(WORDS * 50), rel=0.02)
+
+
+def test_the_end_of_a_long_turn_weighs_no_long_text_to_learn_from(tmp_path: Path) -> None:
+    one = meter(learnt=Calibration(tmp_path / "c.json"))
+    history: list[Message] = [user_message(WORDS * 50)]
+    request = params(history)
+    one.leave(request, KNOWN, one.at_most(request, KNOWN).usable * 0.6)
+    for n in range(400):
+        if not one.left(request, KNOWN):
+            one.leave(request, KNOWN, one.at_most(request, KNOWN).usable * 0.6)
+        one.heard(request, reply(usage=Usage(100_000_000, 20)))
+        history += [reply(), tool_result(str(n), WORDS * 10)]
+    weighed = 0
+
+    def each(frame: FrameType, event: str, _: object) -> None:
+        nonlocal weighed
+        weighed += event == "call" and frame.f_code is estimate.__code__
+
+    sys.setprofile(each)
+    try:
+        one.save()
+    finally:
+        sys.setprofile(None)
+    assert 0 < weighed < 60, "a few messages, not eight hundred"
 
 
 # -- what is kept on disk

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
+from msgspec.structs import astuple
 
 __all__ = [
     "AssistantMessage", "Block", "Image", "Message", "Opaque", "StopReason", "Text", "Thinking", "ToolCall",
@@ -95,8 +96,8 @@ class Usage(msgspec.Struct, omit_defaults=True, gc=False):
 
     def plus(self, other: Usage) -> Usage:
         """The sum of two; None only where both are None."""
-        pairs = ((getattr(self, f), getattr(other, f)) for f in self.__struct_fields__)
-        return Usage(*(a if b is None else b if a is None else a + b for a, b in pairs))
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Usage(*[a if b is None else b if a is None else a + b for a, b in pairs])
 
 
 class UserMessage(msgspec.Struct, tag_field="role", tag="user", omit_defaults=True, gc=False):
@@ -193,6 +194,8 @@ def seconds(stamp: str | float) -> float:
 
 def well_formed(text: str) -> str:
     """Join halves of surrogate pairs; whatever half is left alone becomes U+FFFD."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -204,7 +207,7 @@ def well_formed(text: str) -> str:
 def scrub(value: Any) -> Any:
     """``well_formed`` applied to every string inside plain data."""
     if isinstance(value, str):
-        return well_formed(value)
+        return value if value.isascii() else well_formed(value)
     if isinstance(value, dict):
         return {scrub(k): scrub(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -223,9 +226,11 @@ def encode(value: object) -> bytes:
 
 def _as_found(value: Any) -> Any:
     """What is to be written of a value: a message with blocks that stood so in a file is plain data with these."""
-    if type(value) not in _ROLES.values() or not any(type(b) is Opaque and b.found for b in value.content):
-        return value
-    return to_record(value, all_fields=False)
+    if type(value) in _MESSAGES:
+        for block in value.content:
+            if type(block) is Opaque and block.found:
+                return to_record(value, all_fields=False)
+    return value
 
 
 def settled(message: Message) -> tuple[Message, bytes]:
@@ -425,6 +430,7 @@ def _arguments(block: dict[str, Any]) -> dict[str, Any]:
 
 
 _ROLES: dict[str, type[Message]] = {"user": UserMessage, "assistant": AssistantMessage, "tool": ToolMessage}
+_MESSAGES = frozenset(_ROLES.values())
 _KNOWN: dict[str, type[Block]] = {
     "text": Text, "image": Image, "thinking": Thinking, "tool_call": ToolCall, "opaque": Opaque,
 }  # fmt: skip
@@ -439,7 +445,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 def text_of(message: Message) -> str:
     """The visible text of a message, blocks joined."""
-    return "".join(b.text for b in message.content if isinstance(b, Text))
+    return "".join([b.text for b in message.content if type(b) is Text])
 
 
 def calls_of(message: Message) -> list[ToolCall]:

@@ -120,9 +120,16 @@ def dearest(text: str) -> int:
     return len(text) * (_DEAREST_ASCII if text.isascii() else _DEAREST)
 
 
+_SHORT = 32
+"""Characters that are not worth a look: it takes longer than the few tokens matter."""
+
+
 def bounds(text: str) -> tuple[int, int]:
     """What ``estimate`` says of a text is never less than the first nor more than the second. Takes a fifth of its
-    time: small letters and spaces are counted, every other character is the cheapest or the dearest."""
+    time: small letters and spaces are counted, every other character is the cheapest or the dearest. A short text is
+    not even read."""
+    if len(text) <= _SHORT:
+        return int(len(text) * _SPACE_LEAST), dearest(text)
     other = text.encode("utf-8", "surrogatepass").translate(None, _SMALL)
     rest = len(other.translate(None, b" "))
     spaces = len(other) - rest

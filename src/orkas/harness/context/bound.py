@@ -32,6 +32,10 @@ class Bound:
         self._least = 0  # estimate of all, at least
         self.most = 0
         """Estimate of all that was followed, at most."""
+        self.unread = 0
+        """Estimate of what came behind that, from its length alone, at the very most."""
+        self._passed = 0  # messages of which at least the length was looked at
+        self._newest: Message | None = None
         self.coarse = False
         """The beginning was judged by the lengths of its texts alone."""
 
@@ -40,7 +44,8 @@ class Bound:
     ) -> None:
         """So many messages weigh ``base`` tokens and an estimate of ``after``; the estimate of all is ``whole``.
         ``boundary``: when the newest summary among them was written."""
-        self._seen, self._last, self._boundary = count, last, boundary
+        self._reached(count, last)
+        self._boundary = boundary
         self._base, self._after = base, after
         self._least = self.most = whole
         self.coarse = False
@@ -64,12 +69,31 @@ class Bound:
             else:
                 texts.append(text)
         self._plain(texts)
-        self._seen, self._last = len(messages), messages[-1] if messages else None
+        self._reached(len(messages), messages[-1] if messages else None)
         return self._told(ratio)
+
+    def _reached(self, count: int, last: Message | None) -> None:
+        self._seen = self._passed = count
+        self._last = self._newest = last
+        self.unread = 0
 
     def forget(self) -> None:
         """The next history is another one."""
         self._seen = 0
+
+    def passes(self, messages: Sequence[Message], room: float) -> bool:
+        """Whether what came behind the followed messages is so short that it surely weighs no more than ``room``, an
+        estimate. It is not read for this. False where that cannot be told."""
+        n = self._passed
+        if not self._seen or n > len(messages) or messages[n - 1] is not self._newest:
+            return False
+        for i in range(n, len(messages)):
+            m = messages[i]
+            if type(m) is UserMessage and m.origin == "summary":
+                return False
+            self.unread += message_size(m, dearest)
+            self._passed, self._newest = i + 1, m
+        return self.unread <= room
 
     def follow(self, messages: Sequence[Message], ratio: float, fixed: int, trust: Trust) -> int | None:
         """The most that these messages can weigh, in tokens; None where they do not continue what is known.
@@ -81,7 +105,7 @@ class Bound:
             return None
         for i in range(n, len(messages)):
             self._take(messages[i], ratio, fixed, trust, self._text)
-        self._seen, self._last = len(messages), messages[-1]
+        self._reached(len(messages), messages[-1])
         return self._told(ratio)
 
     def _told(self, ratio: float) -> int:

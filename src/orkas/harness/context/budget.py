@@ -25,11 +25,12 @@ DEFAULT_OUTPUT = 8_192
 _MEASURED = 200
 """Estimate from which on a report says something about the model rather than about what stands around the text."""
 
-_AT_ONCE = 4_000
-"""Tokens that are weighed at the end of a turn only to learn from them; it takes about half a millisecond."""
 _UNREAD = 100_000
 """Tokens, at most, of a history not weighed yet that is weighed at the end of a turn only to learn from it. Judged by
 its length: 50,000 characters, a third of a millisecond. Of a longer one is learnt when its weight matters."""
+_AT_ONCE = 48_000
+"""Tokens, at the very most (see ``tokens.dearest``), that are weighed at the end of a turn only to learn from them:
+16,000 characters of any kind; it takes a tenth of a millisecond."""
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -103,6 +104,27 @@ class _Heard(msgspec.Struct, eq=False, gc=False):
     """What ``extra`` weighs."""
 
 
+class _Room(msgspec.Struct, frozen=True):
+    """How much may come without being weighed, as long as nothing else changes."""
+
+    params: CompletionParams
+    info: ModelInfo
+    ratio: float
+    estimate: float
+
+    def holds(self, params: CompletionParams, info: ModelInfo, ratio: float) -> bool:
+        """Whether nothing but messages has come since."""
+        was = self.params
+        return (
+            params.model == was.model
+            and params.system is was.system
+            and params.tools is was.tools
+            and params.max_output == was.max_output
+            and ratio == self.ratio
+            and (info is self.info or info == self.info)
+        )
+
+
 class Meter:
     """Estimates for one session and whatever model is in use.
 
@@ -131,6 +153,7 @@ class Meter:
         self._waiting: list[_Heard] = []  # they calibrate once their requests are weighed
         self._bound = Bound()
         self._asked: tuple[CompletionParams, ModelInfo] | None = None  # of the newest request, unless it was weighed
+        self._room: _Room | None = None
         self._length = 0  # of the history that was looked at last
         self._system = ""
         self._tools: Sequence[ToolDef] = ()
@@ -145,6 +168,7 @@ class Meter:
     @window.setter
     def window(self, given: int | None) -> None:
         self._windows.given = given
+        self._room = None
 
     def load(self, params: CompletionParams, info: ModelInfo) -> Load:
         """What this request weighs.
@@ -189,6 +213,23 @@ class Meter:
         self._asked = params, info
         return self._framed(most, params, info)[0]
 
+    def leave(self, params: CompletionParams, info: ModelInfo, room: float) -> None:
+        """Nobody needs to know how full the window is, until so many tokens have come behind these messages, which were
+        weighed just now, or something else has changed."""
+        ratio = self._now.ratio
+        self._room = _Room(params, info, ratio, room / ratio) if room > 0 else None
+
+    def left(self, params: CompletionParams, info: ModelInfo) -> bool:
+        """Whether that still holds. It looks at the length of what is new, and at nothing else."""
+        room = self._room
+        if room is None or not room.holds(params, info, self._now.ratio):
+            return False
+        if not self._bound.passes(params.messages, room.estimate):
+            return False
+        self._length = len(params.messages)
+        self._asked = params, info
+        return True
+
     def _framed(self, messages: int, params: CompletionParams, info: ModelInfo) -> tuple[Load, int]:
         """What messages of that size make of the window, and the window without what refusals taught."""
         fixed = math.ceil(self._fixed * self._now.ratio)
@@ -228,7 +269,7 @@ class Meter:
             upto -= 1
         heard = _Heard(
             usage, counted, self._model, sent, upto, sent[upto - 1] if upto else None, extra, self._fixed_of(params),
-            self._bound.most,
+            max(self._bound.most + self._bound.unread, self._waiting[-1].most if self._waiting else 0),
         )  # fmt: skip
         self._heard[id(usage)] = heard
         self._waiting.append(heard)
@@ -249,6 +290,7 @@ class Meter:
         if raw >= _MEASURED:
             self._now.measured(heard.counted / raw)
         self._windows.took(self._model, heard.counted)
+        self._room = None
 
     def _weighed(self, heard: _Heard) -> int | None:
         """Our estimate of a request; None where its history has changed meanwhile."""
@@ -267,6 +309,7 @@ class Meter:
         (see ``Windows.refused``)."""
         if self._asked is not None:
             self.load(*self._asked)
+        self._room = None
         sent = self._sent
         return self._windows.refused(
             model, error, (sent[0].messages + sent[0].fixed, sent[0].fixed, sent[1]) if sent else None
@@ -274,6 +317,7 @@ class Meter:
 
     def test_window(self, info: ModelInfo) -> bool:
         """Whether a larger window than refusals taught may be tried; then it is believed until the next refusal."""
+        self._room = None
         return self._windows.test(self._model, info)
 
     def forget(self) -> None:
