@@ -37,9 +37,9 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, LLMProvider, TextPart, ThinkingPart, ToolDef
 from orkas.providers.google import Google
-from orkas.providers.google_request import API
-from orkas.providers.google_schema import openapi
-from orkas.providers.google_wire import Grown
+from orkas.providers.google.request import API
+from orkas.providers.google.schema import openapi
+from orkas.providers.google.wire import Grown
 from orkas.providers.registry import resolve
 from orkas.testing import FakeVendor, Say, VendorRequest, Whole, call
 from orkas.testing.rules import Rejection, check_google, check_http

@@ -34,9 +34,9 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, Dialect, TextPart, ToolDef
-from orkas.providers.calls import parse_arguments
 from orkas.providers.openai_chat import OpenAIChat
 from orkas.providers.openai_responses import OpenAIResponses
+from orkas.providers.reading.calls import parse_arguments
 from orkas.providers.vendors import table
 from orkas.testing.rules import check_openai_responses
 

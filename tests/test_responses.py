@@ -30,8 +30,8 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Part, TextPart, ThinkingPart, ToolDef
 from orkas.providers.openai_responses import OpenAIResponses
-from orkas.providers.schemas import clean
 from orkas.providers.vendors import Quirks, table
+from orkas.providers.writing.schemas import clean
 from orkas.testing.rules import check_openai_responses
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))

@@ -33,9 +33,9 @@ from orkas.infra.net import Http, Limits
 from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, Dialect, Part, Reader, TextPart, ThinkingPart
 from orkas.providers.bedrock import Bedrock
+from orkas.providers.bedrock.eventstream import Frames
 from orkas.providers.cohere import Cohere
 from orkas.providers.errors import classify
-from orkas.providers.eventstream import Frames
 from orkas.providers.google import Google
 from orkas.providers.http import HttpProvider
 from orkas.providers.ollama import Ollama

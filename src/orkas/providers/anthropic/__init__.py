@@ -1,0 +1,5 @@
+"""Anthropic Messages."""
+
+from orkas.providers.anthropic.reader import Anthropic
+
+__all__ = ["Anthropic"]

@@ -1,0 +1,5 @@
+"""Amazon Bedrock Converse."""
+
+from orkas.providers.bedrock.reader import Bedrock
+
+__all__ = ["Bedrock"]

@@ -1,0 +1,5 @@
+"""OpenAI Responses, stateless."""
+
+from orkas.providers.openai_responses.reader import OpenAIResponses
+
+__all__ = ["OpenAIResponses"]
