@@ -1,7 +1,4 @@
-"""The vendor table: one row a vendor, in ``vendors.toml``, and the rows of the user's own in ``config.toml``.
-
-A new vendor is a row, never a branch in the code.
-"""
+"""What is known of a vendor: one row of ``vendors.toml``. A new vendor is a row, never a branch in the code."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-__all__ = ["OAuthClient", "Quirks", "Told", "Vendor", "known_row", "shipped", "table"]
+__all__ = ["OAuthClient", "Quirks", "Told", "ToldRates", "Vendor", "shipped", "variable"]
 
 ThinkingStyle = Literal["", "reasoning_effort", "reasoning", "enable_thinking", "thinking_type", "chat_template_kwargs"]
 
@@ -151,21 +148,3 @@ def shipped() -> dict[str, Vendor]:
 
     rows = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text("utf-8"))
     return msgspec.convert(rows, dict[str, Vendor])
-
-
-def table() -> dict[str, Vendor]:
-    """All rows by name, the user's own last. What the user's file says now, but for rows with a mistake."""
-    from orkas.providers.vendors.own import own
-
-    global _known
-    mine = own().vendors
-    _known = {**shipped(), **mine} if mine else shipped()
-    return _known
-
-
-_known: dict[str, Vendor] = {}
-
-
-def known_row(vendor: str) -> Vendor | None:
-    """The row of this name as the table last had it; costs no look at the file."""
-    return (_known or table()).get("llamacpp" if vendor == "local" else vendor)
