@@ -1,12 +1,9 @@
-"""Anthropic Messages."""
+"""Replies in the form of Anthropic Messages, read as they come."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -15,63 +12,21 @@ from orkas.infra.messages import (
     Text,
     Thinking,
     ToolCall,
-    Usage,
     new_id,
     now,
     scrub,
     well_formed,
 )  # fmt: skip
-from orkas.providers.anthropic.request import AnthropicRequests
-from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.reading.body import Body, broken_off, is_utf8, whole_pairs
+from orkas.providers.anthropic.request import API
+from orkas.providers.anthropic.wire import Event, decode, decode_all, dicts, str_of, tolerant, usage_of
+from orkas.providers.base import Part, TextPart, ThinkingPart
+from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
 from orkas.providers.reading.calls import new_call_id, parse_arguments, settle, take_back
-from orkas.providers.reading.payloads import decoded, loads, odd
-from orkas.providers.vendors import Quirks
+from orkas.providers.reading.payloads import decoded, loads
+from orkas.providers.reading.reply import EventReply
 
-__all__ = ["Anthropic"]
+__all__ = ["MessagesReader"]
 
-API = "anthropic_messages"
-
-
-class Anthropic:
-    """The dialect. ``quirks`` are the row's switches."""
-
-    api = API
-
-    def __init__(self, vendor: str = "anthropic", quirks: Quirks | None = None, key_header: str = "") -> None:
-        self._requests = AnthropicRequests(vendor, quirks or Quirks(ids="anthropic"), key_header)
-
-    def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
-        return self._requests.build(params, base_url=base_url, api_key=api_key)
-
-    def reader(self, *, model: str) -> Reader:
-        return MessagesReader(model)
-
-
-# ------------------------------------------------------------------ wire types, only what is read
-
-
-class _Delta(msgspec.Struct, gc=False):
-    type: str = ""
-    text: str | None = None
-    partial_json: str | None = None
-    thinking: str | None = None
-    signature: str | None = None
-    stop_reason: str | None = None
-
-
-class _Event(msgspec.Struct, gc=False):
-    type: str = ""
-    index: int = 0
-    delta: _Delta | None = None
-    content_block: dict[str, Any] | None = None
-    message: dict[str, Any] | None = None
-    usage: dict[str, Any] | None = None
-    error: Any = None
-
-
-_decode = msgspec.json.Decoder(_Event).decode
-_decode_all = msgspec.json.Decoder(list[_Event]).decode
 
 _STOPS: dict[str, StopReason] = {
     "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_use", "max_tokens": "length", "refusal": "refusal",
@@ -86,7 +41,7 @@ class _Open:
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self.raw = raw
-        self.kind = _str(raw.get("type"))
+        self.kind = str_of(raw.get("type"))
         self.stopped = False
         self.unsure = False  # bytes of it were damaged on the way
         self.pieces: list[str] = []
@@ -94,41 +49,28 @@ class _Open:
         self.held = ""  # half of a surrogate pair whose other half is in the next delta
 
 
-class MessagesReader:
+class MessagesReader(EventReply):
     """Reads one reply, streamed or whole."""
 
     def __init__(self, model: str) -> None:
-        self.done = False
-        self.brisk = False
+        super().__init__(model)
         self._begun = False
         self._calling = False  # a call is being written: its arguments come whole, after a silence
-        self._model = model
-        self._vendor = model.partition("/")[0]
-        self._body = Body()
         self._blocks: dict[int, _Open] = {}
         self._stop: str | None = None
         self._details: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._streamed = True
-        self._error: ProviderError | None = None
 
     # -------------------------------------------------------------- feeding
 
-    def feed(self, data: bytes) -> list[Part]:
-        payloads = self._body.feed(data)
-        if self.done or (not payloads and data):
-            return []
-        parts: list[Part] = []
-        if payloads:
-            self._read(payloads, parts, last=not data)
-            self._begun = self._begun or bool(parts)
-            self.brisk = self._begun and not self._calling
-        if not data and self._body.whole is not None:
-            self._read_whole(self._body.whole, parts)
-        return parts
-
     def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
-        events = decoded(payloads, _decode, _decode_all)
+        self._events(payloads, parts, last=last)
+        self._begun = self._begun or bool(parts)
+        self.brisk = self._begun and not self._calling
+
+    def _events(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
+        events = decoded(payloads, decode, decode_all)
         if events is None:
             for payload in payloads:
                 if not self.done:
@@ -152,11 +94,7 @@ class MessagesReader:
 
     def _careful(self, payload: bytes, parts: list[Part], *, last: bool) -> None:
         """Odd types, lone surrogates, garbage."""
-        try:
-            event = odd(payload, _decode, _tolerant, vendor=self._vendor, last=last)
-        except ProviderError as error:
-            self._error, self.done = error, True
-            return
+        event = self._odd(payload, decode, tolerant, last=last)
         if event is None:
             return
         self._take(event, payload, parts)
@@ -164,7 +102,7 @@ class MessagesReader:
         if block is not None and event.type.startswith("content_block") and not is_utf8(payload):
             block.unsure = True
 
-    def _take(self, event: _Event, payload: bytes, parts: list[Part]) -> None:
+    def _take(self, event: Event, payload: bytes, parts: list[Part]) -> None:
         kind = event.type
         if kind == "content_block_delta":
             self._delta(event, payload, parts)
@@ -179,7 +117,7 @@ class MessagesReader:
         elif kind == "message_start":
             message = event.message or {}
             self._count(message.get("usage"))
-            for index, raw in enumerate(_dicts(message.get("content"))):
+            for index, raw in enumerate(dicts(message.get("content"))):
                 self._blocks[index] = whole = _Open(raw)
                 whole.stopped = True
         elif kind == "message_delta":
@@ -192,13 +130,13 @@ class MessagesReader:
     def _begin(self, block: _Open, parts: list[Part]) -> None:
         kind = block.kind
         if kind == "text":
-            self._say(block, _str(block.raw.get("text")), TextPart, parts)
+            self._say(block, str_of(block.raw.get("text")), TextPart, parts)
         elif kind == "thinking":
-            self._say(block, _str(block.raw.get("thinking")), ThinkingPart, parts)
-            if signature := _str(block.raw.get("signature")):
+            self._say(block, str_of(block.raw.get("thinking")), ThinkingPart, parts)
+            if signature := str_of(block.raw.get("signature")):
                 block.signature.append(signature)
 
-    def _delta(self, event: _Event, payload: bytes, parts: list[Part]) -> None:
+    def _delta(self, event: Event, payload: bytes, parts: list[Part]) -> None:
         block, delta = self._blocks.get(event.index), event.delta
         if delta is None:
             return
@@ -224,7 +162,7 @@ class MessagesReader:
             block.pieces.append(text)
             parts.append(part(text))
 
-    def _end(self, event: _Event, payload: bytes) -> None:
+    def _end(self, event: Event, payload: bytes) -> None:
         self._count(event.usage)
         if event.delta is not None and event.delta.stop_reason is not None:
             self._stop = event.delta.stop_reason
@@ -245,20 +183,12 @@ class MessagesReader:
             return
         self._streamed, damaged = False, not is_utf8(body)
         self._count(value.get("usage"))
-        for index, raw in enumerate(_dicts(value["content"])):
+        for index, raw in enumerate(dicts(value["content"])):
             self._blocks[index] = block = _Open(raw)
             block.stopped, block.unsure = True, damaged
             self._begin(block, parts)
-        self._stop = _str(value.get("stop_reason")) or "end_turn"
+        self._stop = str_of(value.get("stop_reason")) or "end_turn"
         self._details.update({k: v for k, v in value.items() if k in _DETAILS and v is not None})
-        self.done = True
-
-    def _fail(self, payload: bytes) -> None:
-        """The stream carried an error. It is raised at the end, after the parts that came before it."""
-        from orkas.providers.errors import classify  # only a failure needs the table
-
-        if self._error is None:
-            self._error = self._body.not_a_reply(self._vendor) or classify(self._vendor, 200, {}, payload)
         self.done = True
 
     # -------------------------------------------------------------- closing
@@ -287,7 +217,7 @@ class MessagesReader:
             reason = "tool_use" if calls else "stop"
         settle(calls, reason)
         vendor = scrub(self._details) or None
-        usage = _usage(self._usage) if self._usage else None
+        usage = usage_of(self._usage) if self._usage else None
         return AssistantMessage(content, self._model, API, reason, usage, id=new_id(), ts=now(), vendor=vendor)
 
     def _block(self, block: _Open) -> Block:
@@ -299,7 +229,7 @@ class MessagesReader:
             rest = _rest(raw, "type", "thinking", "signature")
             return Thinking(text=text, signature="".join(block.signature) or None, vendor=rest)
         if kind == "redacted_thinking":
-            return Thinking(redacted=_str(raw.get("data")), vendor=_rest(raw, "type", "data"))
+            return Thinking(redacted=str_of(raw.get("data")), vendor=_rest(raw, "type", "data"))
         if kind == "tool_use":
             return self._tool_use(block, text)
         if text:
@@ -310,8 +240,8 @@ class MessagesReader:
         raw, given = block.raw, block.raw.get("input")
         whole = isinstance(given, dict) and not text and (bool(given) or not self._streamed)
         call = ToolCall(
-            id=well_formed(_str(raw.get("id"))) or new_call_id(),
-            name=well_formed(_str(raw.get("name"))),
+            id=well_formed(str_of(raw.get("id"))) or new_call_id(),
+            name=well_formed(str_of(raw.get("name"))),
             arguments=scrub(given) if whole else parse_arguments(text),
             arguments_raw=None if whole else text,
             vendor=_rest(raw, "type", "id", "name", "input"),
@@ -354,51 +284,3 @@ def _rest(raw: dict[str, Any], *known: str) -> dict[str, Any] | None:
     """What the vendor put into a block besides its known fields: it goes back as it came."""
     rest = {k: v for k, v in raw.items() if k not in known and v is not None}
     return scrub(rest) if rest else None
-
-
-def _usage(said: dict[str, Any]) -> Usage:
-    """Anthropic counts the cache outside the input and thinking inside the output, without a share of its own."""
-    return Usage(
-        _int(said.get("input_tokens")),
-        _int(said.get("output_tokens")),
-        _int(said.get("cache_read_input_tokens")) or 0,
-        _int(said.get("cache_creation_input_tokens")) or 0,
-    )
-
-
-def _tolerant(payload: bytes) -> _Event | None:
-    """An event of whatever of it has the right form; None when it is no JSON object."""
-    value = loads(payload)
-    if not isinstance(value, dict):
-        return None
-    delta = value.get("delta")
-    names = ("text", "partial_json", "thinking", "signature", "stop_reason")
-    return _Event(
-        type=_str(value.get("type")),
-        index=_int(value.get("index")) or 0,
-        delta=_Delta(
-            _str(delta.get("type")), *(d if isinstance(d := delta.get(n), str) else None for n in names)
-        )
-        if isinstance(delta, dict)
-        else None,
-        content_block=_dict(value.get("content_block")),
-        message=_dict(value.get("message")),
-        usage=_dict(value.get("usage")),
-        error=value.get("error"),
-    )
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
-
-
-def _dict(value: Any) -> dict[str, Any] | None:
-    return value if isinstance(value, dict) else None
-
-
-def _str(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _int(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None

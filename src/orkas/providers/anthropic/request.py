@@ -36,7 +36,7 @@ from orkas.providers.writing.transform import (
     wire_name,
 )
 
-__all__ = ["AnthropicRequests"]
+__all__ = ["API", "AnthropicRequests"]
 
 API = "anthropic_messages"
 VERSION = "2023-06-01"
@@ -262,5 +262,3 @@ def _wire_block(block: object, wires: dict[int, str], *, same: bool) -> dict[str
         if block.signature:
             return {"type": "thinking", "thinking": block.text, "signature": block.signature, **rest}
     return None
-
-

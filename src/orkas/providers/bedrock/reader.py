@@ -1,4 +1,4 @@
-"""Amazon Bedrock Converse: every model of Bedrock in one form, streamed as binary messages."""
+"""Replies in the form of Bedrock Converse, read as they come."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -21,10 +20,10 @@ from orkas.infra.messages import (
     scrub,
     well_formed,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
+from orkas.providers.base import Part, TextPart, ThinkingPart
 from orkas.providers.bedrock.eventstream import Frame, Frames
 from orkas.providers.bedrock.invoke import Invoked, converse_body
-from orkas.providers.bedrock.request import API, ConverseRequests
+from orkas.providers.bedrock.request import API
 from orkas.providers.bedrock.wire import (
     Delta,
     Event,
@@ -36,33 +35,12 @@ from orkas.providers.bedrock.wire import (
     tolerant,
     usage_of,
 )
-from orkas.providers.clouds.aws import Signer
 from orkas.providers.reading.body import Body, broken_off, is_utf8, whole_pairs
 from orkas.providers.reading.calls import new_call_id, parse_arguments, settle, take_back
 from orkas.providers.reading.payloads import loads
-from orkas.providers.vendors import Quirks
+from orkas.providers.reading.reply import Reply
 
-__all__ = ["Bedrock"]
-
-
-class Bedrock:
-    """The dialect. ``signer`` signs requests for which there is no bearer key."""
-
-    api = API
-
-    def __init__(
-        self, vendor: str = "bedrock", quirks: Quirks | None = None, key_header: str = "", signer: Signer | None = None
-    ) -> None:
-        self._requests = ConverseRequests(vendor, signer, key_header)
-
-    def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
-        return self._requests.build(params, base_url=base_url, api_key=api_key)
-
-    def probe(self, *, base_url: str, api_key: str | None) -> Request:
-        return self._requests.probe(base_url=base_url, api_key=api_key)
-
-    def reader(self, *, model: str) -> Reader:
-        return ConverseReader(model)
+__all__ = ["ConverseReader"]
 
 
 class _Open:
@@ -84,14 +62,11 @@ class _Open:
         self.raw: dict[str, Any] = {}
 
 
-class ConverseReader:
+class ConverseReader(Reply):
     """Reads one reply: an event stream, or one JSON body."""
 
     def __init__(self, model: str) -> None:
-        self.done = False
-        self.brisk = False
-        self._model = model
-        self._vendor = model.partition("/")[0]
+        super().__init__(model)
         self._frames: Frames | None = None
         self._body: Body | None = None
         self._blocks: dict[int, _Open] = {}
@@ -100,7 +75,6 @@ class ConverseReader:
         self._stop: str | None = None
         self._usage: Any = None
         self._unsure = False  # what is being read is not UTF-8: no call in it may run
-        self._error: ProviderError | None = None
 
     # -------------------------------------------------------------- feeding
 
@@ -280,16 +254,6 @@ class ConverseReader:
         if frame.said:
             said = {"message": frame.said, **said}
         self._fail(encode({"__type": frame.name, "status": exception_status(frame.name), **scrub(said)}))
-
-    def _fail(self, payload: bytes) -> None:
-        from orkas.providers.errors import classify  # only a failure needs the table
-
-        self._fail_with(classify(self._vendor, 200, {}, payload))
-
-    def _fail_with(self, error: ProviderError) -> None:
-        """The error is raised at the end, after the parts that came before it."""
-        self._error = self._error or error
-        self.done = True
 
     # -------------------------------------------------------------- closing
 

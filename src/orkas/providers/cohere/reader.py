@@ -1,10 +1,9 @@
-"""Cohere's chat, version 2."""
+"""Replies in the form of Cohere's chat, read as they come."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -17,8 +16,8 @@ from orkas.infra.messages import (
     now,
     well_formed,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.cohere.request import API, PLAN, CohereRequests
+from orkas.providers.base import Part, TextPart, ThinkingPart
+from orkas.providers.cohere.request import API, PLAN
 from orkas.providers.cohere.wire import (
     Call,
     Content,
@@ -33,30 +32,12 @@ from orkas.providers.cohere.wire import (
     tolerant,
     usage_of,
 )
-from orkas.providers.reading.body import Body, broken_off, is_utf8, whole_pairs
+from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
 from orkas.providers.reading.calls import Calls, settle
-from orkas.providers.reading.payloads import decoded, loads, odd
-from orkas.providers.vendors import Quirks
+from orkas.providers.reading.payloads import decoded, loads
+from orkas.providers.reading.reply import EventReply
 
-__all__ = ["Cohere"]
-
-
-class Cohere:
-    """The dialect."""
-
-    api = API
-
-    def __init__(self, vendor: str = "cohere", quirks: Quirks | None = None, key_header: str = "") -> None:
-        self._requests = CohereRequests(vendor, key_header)
-
-    def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
-        return self._requests.build(params, base_url=base_url, api_key=api_key)
-
-    def probe(self, *, base_url: str, api_key: str | None) -> Request:
-        return self._requests.probe(base_url=base_url, api_key=api_key)
-
-    def reader(self, *, model: str) -> Reader:
-        return ChatReader(model)
+__all__ = ["ChatReader"]
 
 
 class _Open:
@@ -74,15 +55,11 @@ def _tolerant(payload: bytes) -> Event | None:
     return tolerant(loads(payload))
 
 
-class ChatReader:
+class ChatReader(EventReply):
     """Reads one reply, streamed or whole."""
 
     def __init__(self, model: str) -> None:
-        self.done = False
-        self.brisk = False
-        self._model = model
-        self._vendor = model.partition("/")[0]
-        self._body = Body()
+        super().__init__(model)
         self._blocks: list[_Open] = []
         self._at: dict[int, _Open] = {}
         self._plan: list[str] = []
@@ -90,20 +67,8 @@ class ChatReader:
         self._finish: str | None = None
         self._usage: Counts | None = None
         self._unsure = False  # bytes of what is being read are damaged: no call in it may run
-        self._error: ProviderError | None = None
 
     # -------------------------------------------------------------- feeding
-
-    def feed(self, data: bytes) -> list[Part]:
-        payloads = self._body.feed(data)
-        if self.done or (not payloads and data):
-            return []
-        parts: list[Part] = []
-        if payloads:
-            self._read(payloads, parts, last=not data)
-        if not data and not self.done and self._body.whole is not None:
-            self._read_whole(self._body.whole, parts)
-        return parts
 
     def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
         events = decoded(payloads, decode, decode_all)
@@ -117,11 +82,7 @@ class ChatReader:
 
     def _careful(self, payload: bytes, parts: list[Part], *, last: bool) -> None:
         """Odd types, lone surrogates, garbage."""
-        try:
-            event = odd(payload, decode, _tolerant, vendor=self._vendor, last=last)
-        except ProviderError as error:
-            self._fail_with(error)
-            return
+        event = self._odd(payload, decode, _tolerant, last=last)
         if event is None:
             return
         self._unsure = not is_utf8(payload)
@@ -179,9 +140,6 @@ class ChatReader:
     # -------------------------------------------------------------- whole bodies and errors
 
     def _read_whole(self, body: bytes, parts: list[Part]) -> None:
-        if (error := self._body.not_a_reply(self._vendor)) is not None:
-            self._fail_with(error)
-            return
         value = loads(body)
         message = value.get("message") if isinstance(value, dict) else None
         if not isinstance(message, dict) or not isinstance(value.get("finish_reason"), str):
@@ -200,16 +158,6 @@ class ChatReader:
                 self._call(index, call_of(call))
         usage: Any = value.get("usage")
         self._end(Delta(finish_reason=value["finish_reason"], usage=counts(usage) if isinstance(usage, dict) else None))
-
-    def _fail(self, payload: bytes) -> None:
-        from orkas.providers.errors import classify  # only a failure needs the table
-
-        self._fail_with(classify(self._vendor, 200, {}, payload))
-
-    def _fail_with(self, error: ProviderError) -> None:
-        """The error is raised at the end, after the parts that came before it."""
-        self._error = self._error or error
-        self.done = True
 
     # -------------------------------------------------------------- closing
 

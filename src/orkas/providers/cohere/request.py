@@ -7,7 +7,6 @@ from typing import Any
 
 from orkas.infra.messages import (
     AssistantMessage,
-    Image,
     Message,
     Text,
     Thinking,
@@ -15,24 +14,16 @@ from orkas.infra.messages import (
     ToolMessage,
     UserMessage,
     encode,
-    text_of,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Request, ToolDef
+from orkas.providers.base import CompletionParams, Request
 from orkas.providers.catalog import cohere_thinks, model_info
-from orkas.providers.writing.history import History, Piece, ToolBytes, Writer
-from orkas.providers.writing.schemas import clean
+from orkas.providers.writing.chat import ChatForm, call_entry, tool_entry
+from orkas.providers.writing.history import History, Piece, ToolBytes
 from orkas.providers.writing.transform import (
-    EMPTY,
-    NO_OUTPUT,
-    Ids,
     assistant_blocks,
     endpoint,
-    image_base64,
-    image_note,
     is_own,
     key_headers,
-    wire_arguments,
-    wire_name,
 )
 
 __all__ = ["API", "PLAN", "CohereRequests"]
@@ -53,7 +44,7 @@ class CohereRequests:
         self._vendor = vendor
         self._key_header = key_header
         self._history = History()
-        self._tools = ToolBytes(_tool)
+        self._tools = ToolBytes(tool_entry)
 
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
         target = f"{self._vendor}/{params.model}"
@@ -95,32 +86,24 @@ def _thinking(level: str, limit: int | None) -> dict[str, Any]:
     return {"type": "enabled", "token_budget": budget} if budget > 0 else {"type": "disabled"}
 
 
-def _tool(tool: ToolDef) -> dict[str, Any]:
-    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": clean(tool.parameters)}
-    return {"type": "function", "function": function}
-
-
 # ------------------------------------------------------------------ messages
 
 _CONTINUE = b'{"role":"user","content":"Continue."}'
 
 
-class ChatWriter(Writer):
+class ChatWriter(ChatForm):
     """Writes one history for one target, message after message."""
 
     def __init__(self, target: str, media: Callable[[str], bytes] | None) -> None:
-        super().__init__()
-        self._target = target
-        self._media = media
-        self._ids = Ids("chat")
+        super().__init__(target, "chat", media)
         self._last: type | None = None
 
     def add(self, message: Message) -> None:
         if type(message) is ToolMessage:
-            data = self._result(message)
+            data = self.result(message)
         elif type(message) is UserMessage:
-            data = self.kept(message) or self.keep(message, encode(self._user(message)))
-        elif type(message) is not AssistantMessage or not (data := self._assistant(message)):
+            data = self.user(message)
+        elif type(message) is not AssistantMessage or not (data := self.assistant(message)):
             return
         self.write(data) if self.empty else self.write(b",", data)
         self._last = type(message)
@@ -130,46 +113,7 @@ class ChatWriter(Writer):
             return [*self.written(), b",", _CONTINUE]
         return self.written()
 
-    def _result(self, message: ToolMessage) -> bytes:
-        wire = self._ids.result(message.tool_call_id)
-        plain = wire == self._ids.plain(message.tool_call_id)
-        if plain and (found := self.kept(message)):
-            return found
-        text = text_of(message)
-        for block in message.content:
-            if type(block) is Image:
-                text += image_note(block, "a result holds text only")
-        data = encode({"role": "tool", "tool_call_id": wire, "content": text if text.strip() else NO_OUTPUT})
-        return self.keep(message, data) if plain else data
-
-    def _user(self, message: UserMessage) -> dict[str, Any]:
-        parts: list[dict[str, Any]] = []
-        for block in message.content:
-            if type(block) is Text and block.text.strip():
-                parts.append({"type": "text", "text": block.text})
-            elif type(block) is Image:
-                parts.append(self._image(block))
-        if all(p["type"] == "text" for p in parts):
-            return {"role": "user", "content": "\n\n".join(p["text"] for p in parts) or EMPTY}
-        return {"role": "user", "content": parts}
-
-    def _image(self, image: Image) -> dict[str, Any]:
-        data, why = image_base64(image, self._media, allowed=self.images)
-        if why:
-            return {"type": "text", "text": image_note(image, why)}
-        return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
-
-    def _assistant(self, message: AssistantMessage) -> bytes:
-        calls = [b for b in message.content if type(b) is ToolCall]
-        wires = [self._ids.call(c.id) for c in calls]
-        plain = all(w == self._ids.plain(c.id) for w, c in zip(wires, calls, strict=True))
-        if plain and (found := self.kept(message)) is not None:
-            return found
-        record = self._record(message, calls, wires)
-        data = encode(record) if record else b""
-        return self.keep(message, data) if plain else data
-
-    def _record(self, message: AssistantMessage, calls: list[ToolCall], wires: list[str]) -> dict[str, Any]:
+    def record(self, message: AssistantMessage, calls: list[ToolCall], wires: list[str]) -> dict[str, Any]:
         same = is_own(message, model=self._target, api=API)
         content = [_part(b) for b in assistant_blocks(message, model=self._target, api=API) if type(b) is not ToolCall]
         said = [part for part in content if part]
@@ -184,7 +128,7 @@ class ChatWriter(Writer):
         if isinstance(plan, str) and plan.strip():
             record[PLAN] = plan
         if calls:
-            record["tool_calls"] = [_call(call, wire) for call, wire in zip(calls, wires, strict=True)]
+            record["tool_calls"] = [call_entry(call, wire) for call, wire in zip(calls, wires, strict=True)]
         return record
 
 
@@ -192,8 +136,3 @@ def _part(block: object) -> dict[str, Any]:
     if isinstance(block, Text):
         return {"type": "text", "text": block.text}
     return {"type": "thinking", "thinking": block.text} if isinstance(block, Thinking) and block.text else {}
-
-
-def _call(call: ToolCall, wire: str) -> dict[str, Any]:
-    function = {"name": wire_name(call.name), "arguments": wire_arguments(call)}
-    return {"id": wire, "type": "function", "function": function}

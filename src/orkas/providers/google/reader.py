@@ -1,10 +1,9 @@
-"""Gemini generateContent: AI Studio and Vertex AI."""
+"""Replies in the form of Gemini generateContent, read as they come."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -19,8 +18,8 @@ from orkas.infra.messages import (
     scrub,
     well_formed,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.google.request import API, SIGNED, GoogleRequests
+from orkas.providers.base import Part, TextPart, ThinkingPart
+from orkas.providers.google.request import API, SIGNED
 from orkas.providers.google.wire import (
     Candidate,
     Chunk,
@@ -36,27 +35,12 @@ from orkas.providers.google.wire import (
     usage_of,
 )
 from orkas.providers.google.wire import Part as WirePart
-from orkas.providers.reading.body import Body, broken_off, is_utf8, whole_pairs
+from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
 from orkas.providers.reading.calls import new_call_id, settle, take_back
-from orkas.providers.reading.payloads import decoded, loads, odd
-from orkas.providers.vendors import Quirks
+from orkas.providers.reading.payloads import decoded, loads
+from orkas.providers.reading.reply import EventReply
 
-__all__ = ["Google"]
-
-
-class Google:
-    """The dialect. ``quirks`` are the row's switches."""
-
-    api = API
-
-    def __init__(self, vendor: str = "google", quirks: Quirks | None = None, key_header: str = "") -> None:
-        self._requests = GoogleRequests(vendor, quirks or Quirks(), key_header)
-
-    def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
-        return self._requests.build(params, base_url=base_url, api_key=api_key)
-
-    def reader(self, *, model: str) -> Reader:
-        return ContentReader(model)
+__all__ = ["ContentReader"]
 
 
 class _Open:
@@ -78,15 +62,11 @@ class _Open:
         self.raw: dict[str, Any] = {}
 
 
-class ContentReader:
+class ContentReader(EventReply):
     """Reads one reply: events, a JSON list of chunks, or one body."""
 
     def __init__(self, model: str) -> None:
-        self.done = False
-        self.brisk = False
-        self._model = model
-        self._vendor = model.partition("/")[0]
-        self._body = Body()
+        super().__init__(model)
         self._blocks: list[_Open] = []
         self._last = _Open("")
         self._growing: _Open | None = None
@@ -97,22 +77,8 @@ class ContentReader:
         self._usage: Counts | None = None
         self._index: int | None = None
         self._unsure = False  # bytes of what is being read are damaged: no call in it may run
-        self._error: ProviderError | None = None
 
     # -------------------------------------------------------------- feeding
-
-    def feed(self, data: bytes) -> list[Part]:
-        payloads = self._body.feed(data)
-        if self.done or (not payloads and data):
-            return []
-        parts: list[Part] = []
-        if payloads:
-            self._read(payloads, parts, last=not data)
-        if not data and not self.done and self._body.whole is not None:
-            self._read_whole(self._body.whole, parts)
-        if parts:
-            self.brisk = True
-        return parts
 
     def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
         chunks = decoded(payloads, decode, decode_all)
@@ -123,14 +89,12 @@ class ContentReader:
                 self._careful(payload, parts, last=last)
             else:
                 self._take(chunks[i], payload, parts)
+            if parts:
+                self.brisk = True
 
     def _careful(self, payload: bytes, parts: list[Part], *, last: bool) -> None:
         """Odd types, lone surrogates, garbage."""
-        try:
-            chunk = odd(payload, decode, tolerant, vendor=self._vendor, last=last)
-        except ProviderError as error:
-            self._error, self.done = error, True
-            return
+        chunk = self._odd(payload, decode, tolerant, last=last)
         if chunk is None:
             return
         self._unsure = not is_utf8(payload)
@@ -257,14 +221,6 @@ class ContentReader:
                 self._error = broken_off(self._vendor)
             else:
                 self._fail(body)
-        self.done = True
-
-    def _fail(self, payload: bytes) -> None:
-        """The stream carried an error. It is raised at the end, after the parts that came before it."""
-        from orkas.providers.errors import classify  # only a failure needs the table
-
-        if self._error is None:
-            self._error = self._body.not_a_reply(self._vendor) or classify(self._vendor, 200, {}, payload)
         self.done = True
 
     # -------------------------------------------------------------- closing

@@ -1,11 +1,10 @@
-"""Ollama's own chat (``/api/chat``): the only door through which the size of the context can be asked for."""
+"""Replies in the form of Ollama's own chat, read as they come."""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec.structs import replace
 
-from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -17,29 +16,14 @@ from orkas.infra.messages import (
     scrub,
     well_formed,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.ollama.request import API, OllamaRequests
+from orkas.providers.base import Part, TextPart, ThinkingPart
+from orkas.providers.ollama.request import API
 from orkas.providers.ollama.wire import Call, Chunk, Lines, decode, decode_lines, stop_reason, tolerant, usage_of
 from orkas.providers.reading.body import Body, broken_off, is_damaged, is_utf8, whole_pairs
 from orkas.providers.reading.calls import new_call_id, settle, take_back
-from orkas.providers.vendors import Quirks
+from orkas.providers.reading.reply import Reply
 
-__all__ = ["Ollama"]
-
-
-class Ollama:
-    """The dialect."""
-
-    api = API
-
-    def __init__(self, vendor: str = "ollama", quirks: Quirks | None = None, key_header: str = "") -> None:
-        self._requests = OllamaRequests(vendor, key_header)
-
-    def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
-        return self._requests.build(params, base_url=base_url, api_key=api_key)
-
-    def reader(self, *, model: str) -> Reader:
-        return LinesReader(model)
+__all__ = ["LinesReader"]
 
 
 class _Spoken:
@@ -53,14 +37,14 @@ class _Spoken:
         self.call = call
 
 
-class LinesReader:
-    """Reads one reply: a line a piece, or one JSON object in any spelling."""
+class LinesReader(Reply):
+    """Reads one reply: a line a piece, or one JSON object in any spelling.
+
+    Never brisk: a call is written in silence and comes whole.
+    """
 
     def __init__(self, model: str) -> None:
-        self.done = False
-        self.brisk = False  # a call is written in silence and comes whole
-        self._model = model
-        self._vendor = model.partition("/")[0]
+        super().__init__(model)
         self._lines = Lines()
         self._whole: Body | None = None
         self._spoken: list[_Spoken] = []
@@ -69,7 +53,6 @@ class LinesReader:
         self._last: Chunk | None = None
         self._unsure = False  # bytes of what is being read are damaged: no call in it may run
         self._seen: set[str] = set()
-        self._error: ProviderError | None = None
 
     # -------------------------------------------------------------- feeding
 
@@ -188,16 +171,6 @@ class LinesReader:
             return
         self._unsure = not is_utf8(body)
         self._take(chunk, parts)
-
-    def _fail(self, payload: bytes) -> None:
-        from orkas.providers.errors import classify  # only a failure needs the table
-
-        self._fail_with(classify(self._vendor, 200, {}, payload))
-
-    def _fail_with(self, error: ProviderError) -> None:
-        """The error is raised at the end, after the parts that came before it."""
-        self._error = self._error or error
-        self.done = True
 
     # -------------------------------------------------------------- closing
 

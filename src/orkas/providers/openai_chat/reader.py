@@ -1,11 +1,10 @@
-"""OpenAI Chat Completions and everybody who speaks it, more or less."""
+"""Replies in the form of Chat Completions, read as they come."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -18,32 +17,15 @@ from orkas.infra.messages import (
     scrub,
     well_formed,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.openai_chat.request import ChatRequests
+from orkas.providers.base import Part, TextPart, ThinkingPart
+from orkas.providers.openai_chat.request import API
 from orkas.providers.openai_chat.wire import Choice, Chunk, Delta, Function, decode, decode_all, tolerant, usage_of
-from orkas.providers.reading.body import Body, broken_off, is_utf8, whole_pairs
+from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
 from orkas.providers.reading.calls import Calls, settle
-from orkas.providers.reading.payloads import decoded, odd
-from orkas.providers.vendors import Quirks
+from orkas.providers.reading.payloads import decoded
+from orkas.providers.reading.reply import EventReply
 
-__all__ = ["OpenAIChat"]
-
-API = "openai_chat"
-
-
-class OpenAIChat:
-    """The dialect. ``quirks`` are the row's switches."""
-
-    api = API
-
-    def __init__(self, vendor: str = "custom", quirks: Quirks | None = None, key_header: str = "") -> None:
-        self._requests = ChatRequests(vendor, quirks or Quirks(), key_header)
-
-    def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
-        return self._requests.build(params, base_url=base_url, api_key=api_key)
-
-    def reader(self, *, model: str) -> Reader:
-        return ChatReader(model)
+__all__ = ["ChatReader"]
 
 
 _STOPS: dict[str, StopReason] = {
@@ -55,15 +37,11 @@ _FAULTS = {"error": "server_error", "insufficient_system_resource": "overloaded"
 """Finish reasons that are failures, and the error type they stand for."""
 
 
-class ChatReader:
+class ChatReader(EventReply):
     """Reads one reply, streamed or whole."""
 
     def __init__(self, model: str) -> None:
-        self.done = False
-        self.brisk = False
-        self._model = model
-        self._vendor = model.partition("/")[0]
-        self._body = Body()
+        super().__init__(model)
         self._text: list[str] = []
         self._held = ""  # half of a surrogate pair whose other half is in the next delta
         self._held_thought = ""
@@ -76,29 +54,21 @@ class ChatReader:
         self._blank = False  # a finish reason came that is an empty text
         self._usage: dict[str, Any] | None = None
         self._index: int | None = None
-        self._error: ProviderError | None = None
         self._unsure = False  # bytes of what is being read are damaged: no call in it may run
 
     # -------------------------------------------------------------- feeding
 
-    def feed(self, data: bytes) -> list[Part]:
-        payloads = self._body.feed(data)
-        if self.done or (not payloads and data):
-            return []
-        parts: list[Part] = []
-        ended = bool(payloads) and payloads[-1] == b"[DONE]"
+    def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
+        ended = payloads[-1] == b"[DONE]"
         if ended:
             payloads.pop()
         if payloads:
-            self._read(payloads, parts, last=not data)
+            self._chunks(payloads, parts, last=last)
         if parts:
             self.brisk = True
         self.done = self.done or ended
-        if not data and self._body.whole is not None:
-            self._read_whole(self._body.whole, parts)
-        return parts
 
-    def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
+    def _chunks(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
         chunks = decoded(payloads, decode, decode_all)
         if chunks is not None:
             self._take(chunks, parts)
@@ -112,11 +82,7 @@ class ChatReader:
         if payload.strip() == b"[DONE]":
             self.done = True
             return
-        try:
-            chunk = odd(payload, decode, tolerant, vendor=self._vendor, last=last)
-        except ProviderError as error:
-            self._error, self.done = error, True
-            return
+        chunk = self._odd(payload, decode, tolerant, last=last)
         if chunk is None:
             return
         if chunk.error is not None:
@@ -240,14 +206,6 @@ class ChatReader:
             self._finish = self._finish or ""
         else:
             self._fail(body)
-
-    def _fail(self, payload: bytes) -> None:
-        """The stream carried an error. It is raised at the end, after the parts that came before it."""
-        from orkas.providers.errors import classify  # only a failure needs the table
-
-        if self._error is None:
-            self._error = self._body.not_a_reply(self._vendor) or classify(self._vendor, 200, {}, payload)
-        self.done = True
 
     # -------------------------------------------------------------- closing
 

@@ -10,7 +10,6 @@ import msgspec
 
 from orkas.infra.messages import (
     AssistantMessage,
-    Image,
     Message,
     Text,
     Thinking,
@@ -18,29 +17,21 @@ from orkas.infra.messages import (
     ToolMessage,
     UserMessage,
     encode,
-    text_of,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Request, ThinkingLevel, ToolDef
+from orkas.providers.base import CompletionParams, Request, ThinkingLevel
 from orkas.providers.catalog import is_plain_openai, model_info, reasons_openai
 from orkas.providers.vendors import Quirks
-from orkas.providers.writing.history import History, Piece, ToolBytes, Writer
+from orkas.providers.writing.chat import ChatForm, call_entry, tool_entry
+from orkas.providers.writing.history import History, Piece, ToolBytes
 from orkas.providers.writing.output import Shape, chat_format
-from orkas.providers.writing.schemas import clean
 from orkas.providers.writing.transform import (
-    EMPTY,
-    NO_OUTPUT,
-    Ids,
     assistant_blocks,
     cache_key,
     endpoint,
-    image_base64,
-    image_note,
     key_headers,
-    wire_arguments,
-    wire_name,
 )
 
-__all__ = ["ChatRequests"]
+__all__ = ["API", "ChatRequests"]
 
 API = "openai_chat"
 
@@ -53,7 +44,7 @@ class ChatRequests:
         self._quirks = quirks
         self._key_header = key_header
         self._history = History()
-        self._tools = ToolBytes(_tool)
+        self._tools = ToolBytes(tool_entry)
         self._output = Shape(chat_format)
 
     def build(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
@@ -138,11 +129,6 @@ def _thinking(quirks: Quirks, model: str, level: ThinkingLevel | None) -> dict[s
     return {} if is_plain_openai(model) or reasons_openai(model) else {"reasoning_effort": "none"}
 
 
-def _tool(tool: ToolDef) -> dict[str, Any]:
-    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": clean(tool.parameters)}
-    return {"type": "function", "function": function}
-
-
 # ------------------------------------------------------------------ messages
 
 
@@ -168,21 +154,18 @@ def _one_text(message: Message) -> str:
     return block.text
 
 
-class ChatWriter(Writer):
+class ChatWriter(ChatForm):
     """Writes one history for one target, message after message."""
 
     def __init__(self, target: str, quirks: Quirks, media: Callable[[str], bytes] | None) -> None:
-        super().__init__()
-        self._target = target
+        super().__init__(target, quirks.ids, media)
         self._quirks = quirks
-        self._media = media
-        self._ids = Ids(quirks.ids)
         self._after_tool = False
 
     def add(self, message: Message) -> None:
         kind = type(message)
         if kind is ToolMessage:
-            self._put(self._tool(message))  # type: ignore[arg-type]  # narrowing by isinstance costs
+            self._put(self.result(message))  # type: ignore[arg-type]  # narrowing by isinstance costs
             self._after_tool = True
             return
         if kind is UserMessage and self._after_tool and self._quirks.assistant_after_tool:
@@ -190,8 +173,8 @@ class ChatWriter(Writer):
         if text := _one_text(message):
             self._put(self.kept(message) or self.keep(message, encode(_Said(_ROLES[kind], text))))
         elif kind is UserMessage:
-            self._put(self.kept(message) or self.keep(message, encode(self._user(message))))  # type: ignore[arg-type]
-        elif type(message) is AssistantMessage and (data := self._assistant(message)) is not None:
+            self._put(self.user(message))  # type: ignore[arg-type]
+        elif type(message) is AssistantMessage and (data := self.assistant(message)):
             self._put(data)
         else:
             return
@@ -222,48 +205,7 @@ class ChatWriter(Writer):
     def _put(self, data: Piece) -> None:
         self.write(data) if self.empty else self.write(b",", data)
 
-    def _tool(self, message: ToolMessage) -> bytes:
-        wire = self._ids.result(message.tool_call_id)
-        plain = wire == self._ids.plain(message.tool_call_id)
-        if plain and (found := self.kept(message)):
-            return found
-        text = text_of(message)
-        for block in message.content:
-            if type(block) is Image:
-                text += image_note(block, "a result holds text only")
-        data = encode({"role": "tool", "tool_call_id": wire, "content": text if text.strip() else NO_OUTPUT})
-        return self.keep(message, data) if plain else data
-
-    def _user(self, message: UserMessage) -> dict[str, Any]:
-        parts: list[dict[str, Any]] = []
-        for block in message.content:
-            if type(block) is Text and block.text.strip():
-                parts.append({"type": "text", "text": block.text})
-            elif type(block) is Image:
-                parts.append(self._image(block))
-        if all(p["type"] == "text" for p in parts):
-            return {"role": "user", "content": "\n\n".join(p["text"] for p in parts) or EMPTY}
-        return {"role": "user", "content": parts}
-
-    def _image(self, image: Image) -> dict[str, Any]:
-        data, why = image_base64(image, self._media, allowed=self.images)
-        if why:
-            return {"type": "text", "text": image_note(image, why)}
-        return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
-
-    def _assistant(self, message: AssistantMessage) -> bytes | None:
-        calls = [b for b in message.content if type(b) is ToolCall]
-        wires = [self._ids.call(c.id) for c in calls]
-        plain = all(w == self._ids.plain(c.id) for w, c in zip(wires, calls, strict=True))
-        if plain and (found := self.kept(message)) is not None:
-            return found or None
-        record = self._record(message, calls, wires)
-        data = encode(record) if record else b""
-        if plain:
-            self.keep(message, data)
-        return data or None
-
-    def _record(self, message: AssistantMessage, calls: list[ToolCall], wires: list[str]) -> dict[str, Any] | None:
+    def record(self, message: AssistantMessage, calls: list[ToolCall], wires: list[str]) -> dict[str, Any] | None:
         blocks = assistant_blocks(message, model=self._target, api=API)
         same = message.model == self._target and message.api == API
         text = "".join(b.text for b in blocks if type(b) is Text)
@@ -309,8 +251,7 @@ def _detail(block: Thinking) -> dict[str, Any] | None:
 
 
 def _wire_call(call: ToolCall, wire: str, *, same: bool) -> dict[str, Any]:
-    function = {"name": wire_name(call.name), "arguments": wire_arguments(call)}
-    data: dict[str, Any] = {"id": wire, "type": "function", "function": function}
+    data = call_entry(call, wire)
     if same and call.vendor and (extra := call.vendor.get("extra_content")):
         data["extra_content"] = extra
     return data

@@ -1,10 +1,9 @@
-"""OpenAI Responses: items instead of messages, stateless, with sealed reasoning given back."""
+"""Replies in the form of OpenAI Responses, read as they come."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from orkas.infra.errors import ProviderError
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -19,8 +18,8 @@ from orkas.infra.messages import (
     scrub,
     well_formed,
 )  # fmt: skip
-from orkas.providers.base import CompletionParams, Part, Reader, Request, TextPart, ThinkingPart
-from orkas.providers.openai_responses.request import ResponsesRequests
+from orkas.providers.base import Part, TextPart, ThinkingPart
+from orkas.providers.openai_responses.request import API
 from orkas.providers.openai_responses.wire import (
     DELTAS,
     FINAL,
@@ -35,29 +34,12 @@ from orkas.providers.openai_responses.wire import (
     tolerant,
     usage_of,
 )
-from orkas.providers.reading.body import Body, broken_off, is_utf8, whole_pairs
+from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
 from orkas.providers.reading.calls import new_call_id, parse_arguments, settle, take_back
-from orkas.providers.reading.payloads import decoded, odd
-from orkas.providers.vendors import Quirks
+from orkas.providers.reading.payloads import decoded
+from orkas.providers.reading.reply import EventReply
 
-__all__ = ["OpenAIResponses"]
-
-API = "openai_responses"
-
-
-class OpenAIResponses:
-    """The dialect. ``quirks`` are the row's switches."""
-
-    api = API
-
-    def __init__(self, vendor: str = "openai", quirks: Quirks | None = None, key_header: str = "") -> None:
-        self._requests = ResponsesRequests(vendor, quirks or Quirks(ids="responses"), key_header)
-
-    def request(self, params: CompletionParams, *, base_url: str, api_key: str | None) -> Request:
-        return self._requests.build(params, base_url=base_url, api_key=api_key)
-
-    def reader(self, *, model: str) -> Reader:
-        return ResponsesReader(model)
+__all__ = ["ResponsesReader"]
 
 
 class _Words:
@@ -101,35 +83,19 @@ _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """Calls that are ours to run, and where each holds what it is given."""
 
 
-class ResponsesReader:
+class ResponsesReader(EventReply):
     """Reads one reply, streamed or whole. Items are told apart by their place: some servers change ids on the way."""
 
     def __init__(self, model: str) -> None:
-        self.done = False
-        self.brisk = False
-        self._model = model
-        self._vendor = model.partition("/")[0]
-        self._body = Body()
+        super().__init__(model)
         self._items: list[_Item] = []
         self._at: dict[int, _Item] = {}
         self._place: tuple[int | None, int] | None = None  # of the text that is being written
         self._words = _Words()
         self._stop: StopReason | None = None
         self._usage: dict[str, Any] | None = None
-        self._error: ProviderError | None = None
 
     # -------------------------------------------------------------- feeding
-
-    def feed(self, data: bytes) -> list[Part]:
-        payloads = self._body.feed(data)
-        if self.done or (not payloads and data):
-            return []
-        parts: list[Part] = []
-        if payloads:
-            self._read(payloads, parts, last=not data)
-        if not data and self._body.whole is not None:
-            self._read_whole(self._body.whole, parts)
-        return parts
 
     def _read(self, payloads: list[bytes], parts: list[Part], *, last: bool) -> None:
         events = decoded(payloads, decode, decode_all)
@@ -152,11 +118,7 @@ class ResponsesReader:
 
     def _careful(self, payload: bytes, parts: list[Part], *, last: bool) -> None:
         """Odd types, lone surrogates, garbage."""
-        try:
-            event = odd(payload, decode, tolerant, vendor=self._vendor, last=last)
-        except ProviderError as error:
-            self._error, self.done = error, True
-            return
+        event = self._odd(payload, decode, tolerant, last=last)
         if event is None:
             return
         self._take(event, payload, parts)
@@ -303,14 +265,6 @@ class ResponsesReader:
         usage, details = value.get("usage"), value.get("incomplete_details")
         self._usage = usage if isinstance(usage, dict) else None
         self._stop = _stop(status, details if isinstance(details, dict) else None)
-        self.done = True
-
-    def _fail(self, payload: bytes) -> None:
-        """The stream carried an error. It is raised at the end, after the parts that came before it."""
-        from orkas.providers.errors import classify  # only a failure needs the table
-
-        if self._error is None:
-            self._error = self._body.not_a_reply(self._vendor) or classify(self._vendor, 200, {}, payload)
         self.done = True
 
     # -------------------------------------------------------------- closing

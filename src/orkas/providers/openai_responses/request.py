@@ -42,7 +42,7 @@ from orkas.providers.writing.transform import (
     wire_name,
 )
 
-__all__ = ["ResponsesRequests"]
+__all__ = ["API", "ResponsesRequests"]
 
 API = "openai_responses"
 _LEAST_OUTPUT = 16
