@@ -3,9 +3,12 @@
 >>> import asyncio
 >>> from orkas.providers.registry import resolve
 >>> from orkas.testing import FakeVendor, conformance
->>> with FakeVendor() as vendor:
-...     provider, model = resolve("openai-chat/gpt-4o", base_url=vendor.base_url, api_key="k")
-...     asyncio.run(conformance.check(provider, model, vendor, "parallel_calls"))
+>>> async def conforms(case: str) -> None:
+...     with FakeVendor() as vendor:
+...         provider, model = resolve("openai-chat/gpt-4o", base_url=vendor.base_url, api_key="k")
+...         await conformance.check(provider, model, vendor, case)
+...         await provider.aclose()
+>>> asyncio.run(conforms("parallel_calls"))
 
 In a test suite each of ``CASES`` is best a test of its own. A dialect's reader is checked by ``read_every_way``
 besides, with bodies that its vendor really sent.
