@@ -23,9 +23,9 @@ from orkas.providers import catalog
 from orkas.providers.base import CompletionParams, Price, Rates
 from orkas.providers.catalog import model_info
 from orkas.providers.discovery import DEFAULT_MODELS
-from orkas.providers.own import own
 from orkas.providers.registry import resolve, short_names, split_model, vendor_names
 from orkas.providers.vendors import shipped, table
+from orkas.providers.vendors.own import own
 from orkas.testing import FakeVendor, Say
 
 FILE = Path(catalog.__file__).with_name("models.json")

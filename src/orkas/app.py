@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from orkas.harness.output import Output
-    from orkas.providers.auth import Credentials
+    from orkas.providers.accounts.auth import Credentials
 
 __all__ = ["Agent", "builtins"]
 

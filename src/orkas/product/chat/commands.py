@@ -101,7 +101,7 @@ def _model(chat: Chat, name: str) -> None:
 
 def _missing_key(model: str) -> str:
     """What to say when no key for this model is found; empty: it needs none, or there is one."""
-    from orkas.providers.auth import credentials_for
+    from orkas.providers.accounts.auth import credentials_for
     from orkas.providers.vendors import table
 
     vendor = model.partition("/")[0]

@@ -30,7 +30,7 @@ def settings_for(options: argparse.Namespace) -> config.Settings:
     settings = config.load(flags=flags)
     for text in settings.warnings:
         out.warning(text)
-    from orkas.providers.own import own
+    from orkas.providers.vendors.own import own
 
     for text in own().mistakes.values():
         out.warning(text)

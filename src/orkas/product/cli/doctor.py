@@ -142,7 +142,7 @@ def _settings() -> Iterator[Finding]:
         yield Finding("config", "problem", f"{text}.")
     for text in settings.warnings:
         yield Finding("config", "warning", text)
-    from orkas.providers.own import own
+    from orkas.providers.vendors.own import own
 
     for text in own().mistakes.values():
         yield Finding("config", "warning", f"{text}.")
