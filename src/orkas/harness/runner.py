@@ -24,6 +24,7 @@ from orkas.harness.fallback import opening, succeeding
 from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import EMPTY, STILL_CUT, cut_call, is_cut, is_empty
 from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
+from orkas.harness.refusal import Refusal, is_refusal, refusal_notice
 from orkas.harness.sessions.session import Session
 from orkas.harness.spending import CostReached
 from orkas.harness.status import StatusAnswer
@@ -101,7 +102,8 @@ class Runner:
                 async for event in self._close_calls():
                     yield event
             except (OrkasError, OSError) as problem:
-                outcome, turn.stop_reason, error = "failed", "error", _info(problem)
+                outcome, error = "failed", _info(problem)
+                turn.stop_reason = turn.stop_reason if isinstance(problem, Refusal) else "error"
                 _log.error("turn failed: %s", problem)
             except Exception as problem:  # noqa: BLE001 - a fault of ours ends the turn as an event, not as a caller left hanging
                 outcome, turn.stop_reason = "failed", "error"
@@ -164,7 +166,23 @@ class Runner:
                     async for event in events:
                         yield event
             elif not going_on:
+                if is_refusal(self._session.messages[-1]):
+                    async with aclosing(self._refused()) as events:
+                        async for event in events:
+                            yield event
                 return
+
+    async def _refused(self) -> AsyncGenerator[Event, None]:
+        """The turn ends with a refusal. One with words of its own is told; one without is no answer.
+
+        Raises:
+            Refusal: there are no words.
+        """
+        reply = self._session.messages[-1]
+        if self.turn.text.strip():
+            yield Notice(self.turn.next_seq(), "warning", refusal_notice(reply))
+        else:
+            raise Refusal(reply)
 
     async def _take(self, messages: list[UserMessage]) -> AsyncGenerator[Event, None]:
         """Put what the user sent into the conversation, exactly once, then tell."""

@@ -287,6 +287,8 @@ class MessagesReader:
             reason = "tool_use" if calls else "stop"
         settle(calls, reason)
         vendor = scrub(self._details) or None
+        if vendor and reason == "refusal" and (why := _explained(vendor.get("stop_details"))):
+            vendor["refusal"] = why
         usage = _usage(self._usage) if self._usage else None
         return AssistantMessage(content, self._model, API, reason, usage, id=new_id(), ts=now(), vendor=vendor)
 
@@ -322,6 +324,15 @@ class MessagesReader:
 
 
 _DETAILS = ("stop_sequence", "stop_details", "container")
+
+
+def _explained(details: object) -> str:
+    """Why the model refused, as far as the vendor says."""
+    if not isinstance(details, dict):
+        return ""
+    return _str(details.get("explanation")) or _str(details.get("category")).replace("_", " ")
+
+
 _IMPLIED: dict[str, dict[str, Any]] = {
     "text_delta": {"type": "text"},
     "thinking_delta": {"type": "thinking"},
