@@ -525,7 +525,7 @@ def test_a_blocked_prompt_says_why() -> None:
     for body in (b"data: " + json.dumps(blocked).encode() + b"\n\n", json.dumps(blocked).encode()):
         message = reply(body)
         assert message.stop_reason == "content_filter" and not message.content
-        assert message.vendor == blocked["promptFeedback"]
+        assert message.vendor == {**blocked["promptFeedback"], "refusal": "no"}
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])

@@ -949,3 +949,13 @@ def test_an_error_as_the_whole_body_has_a_class_and_a_sentence(dialect: Dialect)
         _, error = heard(dialect, body)
         assert isinstance(error, ProviderError)
         assert error.class_ == class_ and words in str(error) and "{" not in str(error)
+
+
+def test_models_behind_openrouter_that_cache_only_what_is_marked_are_marked() -> None:
+    def sent(model: str) -> dict[str, Any]:
+        params = CompletionParams(model, [user_message("hi")], tools=[ADD], tool_choice="none")
+        return json.loads(chat("openrouter").request(params, base_url="http://h/v1", api_key="k").body)  # type: ignore[no-any-return]
+
+    claude, gpt = sent("anthropic/claude-sonnet-5"), sent("openai/gpt-5")
+    assert claude["cache_control"] == {"type": "ephemeral"} and "tool_choice" not in claude and claude["tools"]
+    assert "cache_control" not in gpt and gpt["tool_choice"] == "none"

@@ -23,6 +23,7 @@ from orkas.harness.fallback import opening, succeeding
 from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import EMPTY, STILL_CUT, cut_call, is_cut, is_empty
 from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
+from orkas.harness.refusal import Refusal, is_refusal, refusal_notice
 from orkas.harness.sessions.session import Session
 from orkas.harness.spending import CostReached
 from orkas.harness.status import StatusAnswer
@@ -96,7 +97,8 @@ class Runner:
                 outcome, turn.stop_reason = "aborted", "aborted"
                 await self._close_calls()
             except (OrkasError, OSError) as problem:
-                outcome, turn.stop_reason, error = "failed", "error", _info(problem)
+                outcome, error = "failed", _info(problem)
+                turn.stop_reason = turn.stop_reason if isinstance(problem, Refusal) else "error"
                 _log.error("turn failed: %s", problem)
             except Exception as problem:  # noqa: BLE001 - a fault of ours ends the turn as an event, not as a caller left hanging
                 outcome, turn.stop_reason = "failed", "error"
@@ -146,7 +148,21 @@ class Runner:
             if taken := inbox.steered() or ([] if going_on else inbox.queued()):
                 await self._take(taken)
             elif not going_on:
+                if is_refusal(self._session.messages[-1]):
+                    await self._refused()
                 return
+
+    async def _refused(self) -> None:
+        """The turn ends with a refusal. One with words of its own is told; one without is no answer.
+
+        Raises:
+            Refusal: there are no words.
+        """
+        reply = self._session.messages[-1]
+        if self.turn.text.strip():
+            await tell(Notice(self.turn.next_seq(), "warning", refusal_notice(reply)))
+        else:
+            raise Refusal(reply)
 
     async def _take(self, messages: list[UserMessage]) -> None:
         """Put what the user sent into the conversation, exactly once, then tell."""

@@ -72,6 +72,9 @@ KEYS: Mapping[str, Key] = {
     "approve": Key("all", _one_of("ask", "edits", "all", "none"), None, "what happens to calls the policy asks about"),
     "thinking": Key("", _one_of("", "off", "low", "medium", "high"), None, "reasoning effort; empty: the vendor's own"),
     "max_rounds": Key(100, _count, None, "model calls one turn may make"),
+    "catalogues.litellm": Key("", _address, None, "where the price list of LiteLLM is fetched; empty: the public one"),
+    "catalogues.modelsdev": Key("", _address, None, "the same for models.dev"),
+    "catalogues.genai": Key("", _address, None, "the same for Pydantic's prices"),
 }
 _ENDPOINT = Key("", _address, None, "where this vendor is reached")
 _OAUTH: Mapping[str, Key] = {

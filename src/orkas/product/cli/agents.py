@@ -34,9 +34,20 @@ def settings_for(options: argparse.Namespace) -> config.Settings:
 
     for text in own().mistakes.values():
         out.warning(text)
+    if text := _catalogue_trouble():
+        out.warning(text)
     for variable, address in settings.endpoints.items():
         os.environ.setdefault(variable, address)  # read by the registry; no child process inherits it
     return settings
+
+
+def _catalogue_trouble() -> str:
+    """What is wrong with a refreshed catalogue. Where there is none, nothing is loaded to find out."""
+    if not (home() / "models.json").exists():
+        return ""
+    from orkas.providers.catalog.file import trouble
+
+    return trouble()
 
 
 def agent_for(options: argparse.Namespace) -> Agent:

@@ -47,7 +47,7 @@ def _do(options: argparse.Namespace) -> int:
     if not heard and sys.stdin is not None:
         from orkas.product.cli import run
 
-        own = {"prompt": "-", "ephemeral": False, "json": False, "max_cost": None, "fallback": [], "schema": None}
+        own = {"prompt": "-", "ephemeral": False, "json": False, "max_cost": None, "schema": None}
         return run.do(argparse.Namespace(**vars(options), **own))
     raise UsageError("the chat needs a terminal", hint='for one turn without one: orkas run "your prompt"')
 

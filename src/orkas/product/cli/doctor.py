@@ -236,6 +236,16 @@ def _stored_logins() -> Iterator[Finding]:
         yield Finding("key", "note", f"The system's keyring could not be used ({because}); keys are in {store.path}.")
 
 
+def _catalogue() -> Iterator[Finding]:
+    from orkas.providers.catalog import file as catalog_file
+
+    if trouble := catalog_file.trouble():
+        yield Finding("models", "warning", f"{trouble[0].upper()}{trouble[1:]}.")
+    whose = "as refreshed" if catalog_file.refreshed() else "as they came with Orkas"
+    text = f"Windows and prices of {catalog_file.count():,} models, of {catalog_file.as_of()}, {whose}."
+    yield Finding("models", "ok", text)
+
+
 def _local_model() -> Iterator[Finding]:
     from orkas.product import local_model
     from orkas.providers.local import installed
@@ -344,6 +354,6 @@ def _plainly() -> Iterator[Finding]:
 
 
 _CHECKS = (
-    _versions, _home, _settings, _log, _model, _keys, _local_model, _terminal, _extras, _sessions, _statistics,
-    _plainly,
+    _versions, _home, _settings, _log, _model, _catalogue, _keys, _local_model, _terminal, _extras, _sessions,
+    _statistics, _plainly,
 )  # fmt: skip

@@ -57,6 +57,7 @@ class MessagesReader(EventReply):
         self._begun = False
         self._calling = False  # a call is being written: its arguments come whole, after a silence
         self._blocks: dict[int, _Open] = {}
+        self._earlier: list[_Open] = []  # whose number another one has taken
         self._stop: str | None = None
         self._details: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
@@ -107,7 +108,7 @@ class MessagesReader(EventReply):
         if kind == "content_block_delta":
             self._delta(event, payload, parts)
         elif kind == "content_block_start":
-            self._blocks[event.index] = block = _Open(event.content_block or {})
+            block = self._open(event.index, event.content_block or {})
             self._calling = block.kind not in _SPOKEN
             self._begin(block, parts)
         elif kind == "content_block_stop":
@@ -126,6 +127,20 @@ class MessagesReader(EventReply):
             self.done = True
         elif kind == "error" or event.error is not None:
             self._fail(payload)
+
+    def _open(self, index: int, raw: dict[str, Any]) -> _Open:
+        """The block that begins. A number that is used again, or a start that comes behind what it starts, loses no
+        words, and makes no call of a part of its arguments."""
+        block, old = _Open(raw), self._blocks.get(index)
+        if old is not None and (old.pieces or old.signature):
+            if old.kind == block.kind and not old.stopped and block.kind in _SPOKEN:
+                old.raw, block = raw, old
+            elif old.stopped or old.kind in _SPOKEN:
+                self._earlier.append(old)
+            else:
+                block.unsure = True
+        self._blocks[index] = block
+        return block
 
     def _begin(self, block: _Open, parts: list[Part]) -> None:
         kind = block.kind
@@ -203,20 +218,22 @@ class MessagesReader(EventReply):
     def _spoken(self) -> bool:
         """Without a stop reason the end marker is the end of an answer in words: it vouches for no call, and it makes
         no answer out of nothing."""
-        kinds = {b.kind for b in self._blocks.values()}
+        kinds = {b.kind for b in (*self._earlier, *self._blocks.values())}
         return "text" in kinds and "tool_use" not in kinds
 
     def partial(self) -> AssistantMessage:
         return self._message("error")
 
     def _message(self, stop_reason: StopReason | None = None) -> AssistantMessage:
-        content = [self._block(self._blocks[i]) for i in sorted(self._blocks)]
+        content = [self._block(b) for b in (*self._earlier, *(self._blocks[i] for i in sorted(self._blocks)))]
         calls = [b for b in content if type(b) is ToolCall]
         reason = stop_reason or _STOPS.get(self._stop or "", "stop")
         if reason in ("stop", "tool_use"):
             reason = "tool_use" if calls else "stop"
         settle(calls, reason)
         vendor = scrub(self._details) or None
+        if vendor and reason == "refusal" and (why := _explained(vendor.get("stop_details"))):
+            vendor["refusal"] = why
         usage = usage_of(self._usage) if self._usage else None
         return AssistantMessage(content, self._model, API, reason, usage, id=new_id(), ts=now(), vendor=vendor)
 
@@ -252,6 +269,18 @@ class MessagesReader(EventReply):
 
 
 _DETAILS = ("stop_sequence", "stop_details", "container")
+
+
+def _explained(details: object) -> str:
+    """Why the model refused, as far as the vendor says."""
+    if not isinstance(details, dict):
+        return ""
+    why, kind = details.get("explanation"), details.get("category")
+    if isinstance(why, str) and why:
+        return why
+    return kind.replace("_", " ") if isinstance(kind, str) else ""
+
+
 _IMPLIED: dict[str, dict[str, Any]] = {
     "text_delta": {"type": "text"},
     "thinking_delta": {"type": "thinking"},

@@ -92,8 +92,8 @@ class AnthropicRequests:
             if self._quirks.cache_control:
                 block["cache_control"] = _CACHE
             options["system"] = [block]
-        if params.tools and params.tool_choice == "none":
-            options["tool_choice"] = {"type": "none"}
+        if params.tools and params.tool_choice == "none" and not self._quirks.cache_control:
+            options["tool_choice"] = {"type": "none"}  # with a cache, another choice would lose all its messages
         options.update(_thinking(params, limit, target))
         if self._quirks.output and anthropic_output(params.model) and (form := self._output.get(params.output)):
             options["output_config"] = {**options.get("output_config", {}), "format": form}

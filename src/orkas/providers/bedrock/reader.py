@@ -161,7 +161,13 @@ class ConverseReader(Reply):
     def _start(self, index: int, start: Start) -> None:
         self.brisk = False
         if (use := start.toolUse) is not None:
+            old = self._blocks.get(index)
+            calling = old is not None and old.kind in ("call", "server")
+            if old is not None and calling and old.id and old.id == use.toolUseId:  # said twice
+                old.damaged = old.damaged or bool(old.pieces)
+                return
             block = self._open(index, "call" if not use.type or use.type == "tool_use" else "server")
+            block.damaged = calling and old is not None and not old.name  # part of it came before its start
             block.id, block.name = use.toolUseId or "", use.name or ""
             block.raw = {"type": use.type}
         elif start.toolResult is not None:
@@ -180,7 +186,7 @@ class ConverseReader(Reply):
         elif delta.toolUse is not None:
             block = self._block(index, "call", "server")
             block.pieces.append(delta.toolUse.input or "")
-            block.damaged = block.damaged or self._unsure
+            block.damaged = block.damaged or self._unsure or not block.name
         elif delta.toolResult is not None:
             self._block(index, "result").raw.setdefault("content", []).extend(delta.toolResult)
 

@@ -33,7 +33,7 @@ from orkas.providers.cohere.wire import (
     usage_of,
 )
 from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
-from orkas.providers.reading.calls import Calls, settle
+from orkas.providers.reading.calls import Calls, settle, take_back
 from orkas.providers.reading.payloads import decoded, loads
 from orkas.providers.reading.reply import EventReply
 
@@ -63,6 +63,7 @@ class ChatReader(EventReply):
         self._blocks: list[_Open] = []
         self._at: dict[int, _Open] = {}
         self._plan: list[str] = []
+        self._writing: dict[int | None, str] = {}  # ids of calls that have begun and not ended
         self._calls = Calls()
         self._finish: str | None = None
         self._usage: Counts | None = None
@@ -94,6 +95,8 @@ class ChatReader(EventReply):
         if delta is None:
             if event.type == "error" or (event.type is None and event.message):
                 self._fail(payload)
+            elif event.type == "tool-call-end":
+                self._writing.pop(event.index, None)
             return
         if (message := delta.message) is not None:
             content = message.content
@@ -104,6 +107,8 @@ class ChatReader(EventReply):
             if type(call := message.tool_calls) is Call:
                 self._call(event.index, call)
                 self.brisk = True
+                if event.type == "tool-call-start":
+                    self._writing[event.index] = call.id or ""
         if delta.finish_reason is not None:
             self._end(delta)
 
@@ -180,6 +185,9 @@ class ChatReader(EventReply):
             if (text := "".join(block.pieces) + well_formed(block.held))
         ]
         calls = self._calls.build()
+        for call in calls:  # without its end, a call that has no arguments yet may have had some
+            if call.arguments_raw == "" and call.id in self._writing.values():
+                take_back(call)
         if reason == "stop" and calls:
             reason = "tool_use"
         if reason != "error":  # such a reply is asked for again as a whole, and none of its calls runs

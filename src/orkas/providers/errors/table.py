@@ -56,7 +56,10 @@ def classify(
     window = told_window(said.everything, said.windows) if class_ == "context_overflow" else None
     vague = class_ == "context_overflow" and "token" not in said.everything and not _OVERFLOW.search(said.everything)
     hint = _HINTS.get("vague" if vague else class_, "")
-    return ProviderError(sentence, class_=class_, status=status, wait_s=wait, window=window, vague=vague, hint=hint)
+    return ProviderError(
+        sentence, class_=class_, status=status, wait_s=wait, window=window, vague=vague, hint=hint,
+        botched=class_ == "invalid_request" and "tool_use_failed" in said.marks,
+    )  # fmt: skip
 
 
 _HINTS: dict[str, str] = {

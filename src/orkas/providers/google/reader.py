@@ -254,13 +254,18 @@ class ContentReader(EventReply):
     def _details(self) -> dict[str, Any] | None:
         """Why the reply ended, where that is not plain."""
         if self._finish is None:
-            return scrub(self._feedback) or None
+            if not self._feedback:
+                return None
+            reason, words = (_words(self._feedback.get(f)) for f in ("blockReason", "blockReasonMessage"))
+            return scrub({**self._feedback, "refusal": words or f"the prompt was blocked ({reason})"})  # type: ignore[no-any-return]
         name = reason_name(self._finish)
         if name in ("STOP", "MAX_TOKENS"):
             return None
         details = {"finishReason": well_formed(name)}
         if self._finish_message:
             details["finishMessage"] = well_formed(self._finish_message)
+        if stop_reason(self._finish) == "content_filter":
+            details["refusal"] = details.get("finishMessage") or f"it ended with {details['finishReason']}"
         return details
 
     def _content(self) -> list[Block]:
@@ -268,6 +273,10 @@ class ContentReader(EventReply):
         seen: set[str] = set()
         made = (_built(block, seen, growing=block is self._growing) for block in self._blocks)
         return [block for block in made if block is not None]
+
+
+def _words(said: object) -> str:
+    return said if isinstance(said, str) else ""
 
 
 _BESIDE = ("thoughtSignature", "thought", "videoMetadata", "mediaResolution", "partMetadata")

@@ -67,7 +67,10 @@ class ChatRequests:
             options["stream_options"] = {"include_usage": True}
         if params.max_output is not None:
             options[quirks.max_tokens] = params.max_output
-        if params.tools and params.tool_choice == "none":
+        marked = bool(quirks.cache_models) and params.model.startswith(quirks.cache_models)
+        if marked:
+            options["cache_control"] = {"type": "ephemeral"}
+        if params.tools and params.tool_choice == "none" and not marked:  # there, another choice would lose the cache
             options["tool_choice"] = "none"
         if params.output is not None and (form := self._form(params)):
             options["response_format"] = form

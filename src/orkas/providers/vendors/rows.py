@@ -43,6 +43,9 @@ class Quirks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Field that takes the session as the key of the prompt cache."""
     cache_header: str = ""
     """Header that does."""
+    cache_models: tuple[str, ...] = ()
+    """Models, by how their names begin, that cache only what is marked (Chat Completions): requests for them ask for
+    marks that the vendor sets itself."""
     cache_control: bool = True
     """Understands ``cache_control`` (Anthropic dialect)."""
     output: Literal["", "json_object", "json_schema"] = ""

@@ -1,27 +1,27 @@
 """What is known of models: windows, output limits, abilities, prices. Sizes in tokens, prices in USD a million.
 
-The facts lie in ``models.json``, which ``scripts/catalog.py`` builds from public catalogues and which tells their date.
-It is read on first use. A name that is not there counts as the next of its family, but for the price: that is only
-known of a model that is there itself, at the vendor that is asked.
+The facts lie in ``models.json``, which ``scripts/catalog.py`` builds from public catalogues and which tells their date,
+or in the one that ``catalog.refresh`` has stored (see ``catalog.file``). They are read on first use. A name that is
+not there counts as the next of its family, but for the price: that is only known of a model that is there itself, at
+the vendor that is asked.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
-from itertools import chain
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from orkas.infra.patterns import lazy
 from orkas.providers.base import FREE, ModelInfo, Price, Rates, ThinkingLevel
+from orkas.providers.catalog.file import Row, facts
 from orkas.providers.vendors import Vendor, known_row
 
 __all__ = [
-    "Converse", "Gemini", "aliases", "anthropic_output", "anthropic_thinking", "as_of", "cohere_thinks", "converse",
-    "gemini", "is_plain_openai", "model_info", "names", "near", "openai_effort", "reasons_openai",
+    "Converse", "Gemini", "aliases", "anthropic_output", "anthropic_thinking", "cohere_thinks", "converse",
+    "gemini", "is_plain_openai", "model_info", "names", "near", "openai_effort", "reasons_openai", "reload",
 ]  # fmt: skip
 
 _SAFE_OUTPUT = 8_192
@@ -34,53 +34,22 @@ _SAME = {"openai-chat": "openai", "vertex": "google"}
 """Other ways to the same models at the same price."""
 
 
-class _Row(msgspec.Struct, array_like=True, frozen=True):
-    window: int
-    output: int | None
-    abilities: str
-    input: float | None = None
-    answer: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
-    tiers: list[tuple[int, float, float, float | None, float | None]] = []
-
-
-class _File(msgspec.Struct):
-    as_of: str
-    aliases: dict[str, str]
-    families: dict[str, _Row]
-    vendors: dict[str, msgspec.Raw]
-
-
-@cache
-def _file() -> _File:
-    from pathlib import Path
-
-    return msgspec.json.decode(Path(__file__).with_name("models.json").read_bytes(), type=_File)
-
-
-@cache
-def _rows(vendor: str) -> dict[str, _Row]:
-    """What the file has of one vendor, read when it is asked for: one program uses few of them."""
-    given = _file().vendors.get(vendor)
-    return {} if given is None else msgspec.json.decode(given, type=dict[str, _Row])
-
-
-def as_of() -> str:
-    """The day on which the facts were gathered, as 2026-11-30."""
-    return _file().as_of
+def reload() -> None:
+    """Forget what was read: a refreshed catalogue counts from the next question on."""
+    facts.cache_clear()
+    _looked_up.clear()
 
 
 def aliases() -> dict[str, str]:
     """Short names that are always there, and the model string of each."""
-    return _file().aliases
+    return facts().aliases
 
 
 def names(vendor: str) -> list[str]:
     """Models of this vendor that are known here. It may have others, which can be used as well."""
     row = known_row(vendor)
     own = list(row.catalog) if row is not None else []
-    return list(dict.fromkeys([*own, *_rows(_SAME.get(vendor, vendor))]))
+    return list(dict.fromkeys([*own, *facts().vendors.get(_SAME.get(vendor, vendor), {})]))
 
 
 def near(model: str, vendor: str = "") -> list[str]:
@@ -91,7 +60,7 @@ def near(model: str, vendor: str = "") -> list[str]:
         known = {name: f"{vendor}/{name}" for name in names(vendor)}
         found = difflib.get_close_matches(model.lower(), known, n=3, cutoff=0.7)
         return [known[name] for name in found if name != model.lower()]
-    known = {name: f"{maker}/{name}" for maker in reversed(_MAKERS) for name in _rows(maker)}
+    known = {name: f"{maker}/{name}" for maker in reversed(_MAKERS) for name in facts().vendors.get(maker, {})}
     return [known[name] for name in difflib.get_close_matches(_bare(model), known, n=3, cutoff=0.75)]
 
 
@@ -147,7 +116,7 @@ def _at_home(row: Vendor, model: str) -> ModelInfo:
 
 
 def _shipped(vendor: str, model: str) -> ModelInfo:
-    rows = _rows(_SAME.get(vendor, vendor))
+    rows = facts().vendors.get(_SAME.get(vendor, vendor), {})
     exact = next((rows[name] for name in _spellings(model) if name in rows), None)
     row = exact or _relative(rows, model)
     if row is None:
@@ -159,7 +128,7 @@ def _shipped(vendor: str, model: str) -> ModelInfo:
     )  # fmt: skip
 
 
-def _price(row: _Row) -> Price | None:
+def _price(row: Row) -> Price | None:
     if row.input is None or row.answer is None:
         return None
     if not row.input and not row.answer:
@@ -181,15 +150,15 @@ def _spellings(model: str) -> Iterator[str]:
         yield from _spellings(name.replace(".", "-"))
 
 
-def _relative(rows: dict[str, _Row], model: str) -> _Row | None:
+def _relative(rows: dict[str, Row], model: str) -> Row | None:
     """The row of the nearest relative: of this vendor, else of the maker, else of a family."""
     bare = _bare(model)
-    families = _file().families
+    families = facts().families
+    shelves = [rows, *(facts().vendors.get(maker, {}) for maker in _MAKERS)]
     for name in _shorter(model.lower()):
         if name in rows:
             return rows[name]
     for name in _shorter(bare):
-        shelves = chain([rows], map(_rows, _MAKERS))
         if found := next((shelf[name] for shelf in shelves if name in shelf), None) or families.get(name):
             return found
     return None
