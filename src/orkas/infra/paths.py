@@ -196,6 +196,10 @@ class Folder:
     def unlink(self, name: str) -> None:
         os.unlink(self._name(name), **self._here())
 
+    def remove_folder(self, name: str) -> None:
+        """Raises OSError when it is not empty."""
+        os.rmdir(self._name(name), **self._here())
+
     def sync(self) -> None:
         """Make a rename durable, where the file system can."""
         if self.handle is not None:

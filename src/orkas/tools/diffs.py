@@ -17,7 +17,7 @@ _NO_END = "\\ No newline at end of file"
 
 def unified(old: str | None, new: str | None, before: str, after: str) -> str:
     """``--- before`` to the last hunk; empty when nothing differs. None: no file on that side."""
-    if old == new and before == after:
+    if old == new:
         return ""
     a, b = _LINES.findall(old or ""), _LINES.findall(new or "")
     head = [f"--- {before if old is not None else '/dev/null'}", f"+++ {after if new is not None else '/dev/null'}"]
