@@ -406,7 +406,8 @@ async def test_every_step_that_fails_leaves_all_as_it_was(bench: Bench) -> None:
         bench.tool = ApplyPatch(bench.seen, before=fail)
         try:
             await bench.patch(*PATCH)
-        except OSError:
+        except (OSError, ToolFailed) as error:
+            assert "No space left" in str(error)
             assert snapshot(bench.cwd) == before
             assert trash.entries() == []
             assert list(changeset.journal().glob("*")) == []
