@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from orkas.infra.abort import Aborted
 from orkas.infra.errors import OrkasError
 from orkas.infra.messages import Image, ToolCall, well_formed
 from orkas.infra.secrets import hide
+from orkas.infra.threads import in_thread
 
 __all__ = ["IDLE_S", "STOP_GRACE", "execute"]
 
@@ -124,9 +126,28 @@ async def _run(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, contex
     verdict = policy.decide(tool.name, call.arguments, context)
     if verdict.verdict != "allow":
         return _failure(f"Refused by policy, not run: {'; '.join(verdict.reasons)}")
-    with context.abort.guard():
-        result = await tool.run(call.arguments, context)
+    async with _watched(tool, call.arguments, context):
+        with context.abort.guard():
+            result = await tool.run(call.arguments, context)
     return _tidy(result)
+
+
+@asynccontextmanager
+async def _watched(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> AsyncGenerator[None, None]:
+    """What the tool changes is known afterwards, so that it can be taken back. Costs nothing for one that reads."""
+    touches = getattr(tool, "touches", None)
+    if context.undo is None or touches is None:
+        yield
+        return
+    try:
+        touched = touches(arguments, context)
+    except OrkasError:
+        touched = []  # the tool will say what is wrong with them
+    await in_thread(context.undo.before, tool.name, touched)
+    try:
+        yield
+    finally:
+        await in_thread(context.undo.after)
 
 
 def _tidy(result: ToolResult | str | Any) -> ToolResult:

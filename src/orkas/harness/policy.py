@@ -30,6 +30,9 @@ class Verdict(msgspec.Struct, frozen=True):
     """Plain clauses, empty when allowed without remark."""
 
 
+_HEADS = re.compile(r"^\s*(?:\*\*\* [A-Za-z ]+:|---|\+\+\+|rename (?:from|to)|diff --git) *(.+)", re.MULTILINE)
+"""Lines of a patch that name files."""
+
 _ALLOW = Verdict("allow", [])
 
 
@@ -93,7 +96,7 @@ def _judged(tool: str, arguments: Mapping[str, Any], mode: Mode) -> Verdict:
 
 def _patched(arguments: Mapping[str, Any]) -> str:
     """The files that a patch names, by its own header lines; one from which git runs programs first."""
-    heads = re.findall(r"^(?:\*\*\* [A-Za-z ]+:|---|\+\+\+|rename (?:from|to)) *(.+)", str(arguments.get("patch")), re.M)
+    heads = _HEADS.findall(str(arguments.get("patch")))
     for path in heads:
         if any(part.strip().casefold() == ".git" for part in path.replace("\\", "/").split("/")):
             return str(path)

@@ -127,6 +127,8 @@ class Runner:
         await self._session.commit(message)
         for told in opening(turn):
             yield told
+        for text in turn.setup.told:
+            yield Notice(turn.next_seq(), "warning", text)
         while True:
             turn.rounds += 1
             try:
@@ -263,6 +265,9 @@ class Runner:
             self.turn.setup.recorder.used(call.name, error=_error_of(result))
             images += [_image_message(call, image) for image in result.images]
             yield ToolEnd(self.turn.next_seq(), call.id, call.name, text_of(message), result.is_error)
+            if (undo := self.turn.setup.context.undo) is not None:
+                for text in undo.told():
+                    yield Notice(self.turn.next_seq(), "info", text)
         if images:
             await self._session.commit(*images)
 

@@ -58,7 +58,7 @@ def keep(source: Folder, name: str, *, root: Path, path: str) -> str:
     files.make_folder(place)
     try:
         origin = {"root": str(root), "path": path, "taken": time.time()}
-        files.replace(place / _ORIGIN, json.dumps(origin).encode())
+        files.put(place / _ORIGIN, json.dumps(origin).encode())
         _copy(source, name, place / _CONTENT)
     except BaseException:
         drop(id_)

@@ -196,6 +196,10 @@ class Folder:
     def unlink(self, name: str) -> None:
         os.unlink(self._name(name), **self._here())
 
+    def link(self, name: str, target: str) -> None:
+        """Make a symbolic link; where it leads is not looked at."""
+        os.symlink(target, self._name(name), dir_fd=self.handle)
+
     def remove_folder(self, name: str) -> None:
         """Raises OSError when it is not empty."""
         os.rmdir(self._name(name), **self._here())
