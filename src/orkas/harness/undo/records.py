@@ -181,10 +181,11 @@ def tidy(now_s: float | None = None, *, most: int = MAX_BYTES, young_s: float | 
 
 
 def _last_used(shelf: Path) -> float:
-    try:
-        return (shelf / "index").stat().st_mtime
-    except OSError:
-        return max((_time_of(page) for page in _pages(shelf)), default=0.0)
+    times = [_time_of(page) for page in _pages(shelf)]
+    for path in (shelf, shelf / "index"):
+        with contextlib.suppress(OSError):
+            times.append(path.stat().st_mtime)
+    return max(times, default=0.0)
 
 
 def _current(shelf: Path, now_s: float) -> Iterator[Path]:

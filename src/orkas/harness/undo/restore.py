@@ -247,9 +247,10 @@ def _chmod(folder: Folder, name: str, before: Kept) -> None:
 def _parent(root: Path, path: str) -> Iterator[Folder]:
     """The folder that holds the path; a link on the way is refused, wherever it leads."""
     above = path.rpartition("/")[0]
-    place = Place(root, above or ".")
-    if place.real != (root / above if above else root):
+    real = Path(os.path.realpath(root / above))
+    if real != root / above:
         raise _Refused("a folder on the way to it is a link now")
+    place = Place(root, above)
     if not place.real.is_dir():
         raise FileNotFoundError(above)
     with place.folder() as folder:
