@@ -89,7 +89,8 @@ def left_over(folder: Path) -> list[str]:
 def test_the_names_and_schemas_of_the_tools_are_fixed() -> None:
     tools = builtins()
     assert [t.name for t in tools] == [
-        "read_file", "write_file", "edit_file", "list_files", "search_files", "shell", "read_result",
+        "read_file", "write_file", "edit_file", "apply_patch", "list_files", "search_files", "shell",
+        "read_result",
     ]  # fmt: skip
     for tool in tools:
         assert tool.parameters["type"] == "object"
@@ -369,7 +370,6 @@ def test_a_sparse_file_of_5_gb_is_read_in_bounded_memory(tmp_path: Path) -> None
     ("data", "words"),
     [
         (b"\0" * 100, "binary data of 100 bytes"),
-        (b"%PDF-1.7\0x", "PDF document"),
         (b"\x7fELF\0\0", "ELF program"),
         (b"PK\x03\x04\0", "ZIP archive"),
         (PNG + b"\0" * (5 * 2**20), "at most 5 MB"),

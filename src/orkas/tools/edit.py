@@ -136,7 +136,11 @@ class _Change:
         if not self._mixed:
             self._old = self._old.replace("\n", self._end)
             self._new = self._new.replace("\n", self._end)
-        self._found = list(islice(self._places(overlapping=not given.replace_all), self._most(given)))
+        self._relaxed = False
+        self._found = self._all_places(given)
+        if not self._found and "\n" in self._old.strip():
+            self._relax(given)
+            self._found = self._all_places(given)
         if not self._found:
             raise ToolFailed(f"old_text was not found in {name}; nothing was changed.{_hint(text, self._old)}")
         if len(self._found) > 1 and not given.replace_all:
@@ -146,6 +150,18 @@ class _Change:
             )
         self._count = len(self._found) if self._mixed or not given.replace_all else text.count(self._old)
         self._check_size()
+
+    def _all_places(self, given: EditFileInput) -> list[tuple[int, int]]:
+        return list(islice(self._places(overlapping=not given.replace_all), self._most(given)))
+
+    def _relax(self, given: EditFileInput) -> None:
+        """Blanks at the ends of lines do not matter where several lines are given; blanks in front always do."""
+        self._relaxed = self._mixed = True
+        self._old, self._new = (text.replace("\r\n", "\n") for text in (given.old_text, given.new_text))
+        *lines, last = self._old.split("\n")
+        parts = [re.escape(line.rstrip(" \t")) + r"[ \t]*" for line in lines]
+        end = [re.escape(last.rstrip(" \t")) + r"[ \t]*(?=\r?\n|\Z)"] if last.strip() else [re.escape(last)]
+        self._pattern = re.compile("\r?\n".join([*parts, *end]))
 
     def _most(self, given: EditFileInput) -> int:
         return _MIXED_PLACES + 1 if self._mixed and given.replace_all else _NAMED_PLACES + 1
@@ -217,6 +233,8 @@ class _Change:
 
     def told(self) -> str:
         head = f"edited {self._name}" + (f": {self._count:,} replacements" if self._count > 1 else "")
+        if self._relaxed:
+            head += " (old_text has other blanks at the ends of lines than the file)"
         diffs = "\n".join(self._diff(*place) for place in self._found[:_SHOWN_EDITS])
         if len(diffs) > _SHOWN_CHARS:
             diffs = f"{diffs[:_SHOWN_CHARS]}…\n[{len(diffs) - _SHOWN_CHARS:,} more characters of the difference]"

@@ -36,11 +36,10 @@ class ApplyPatch:
 
     name = "apply_patch"
     description = (
-        "Change several places or files at once, all or nothing. Between '*** Begin Patch' and '*** End Patch' stand"
-        " sections '*** Add File: path' (every line with +), '*** Delete File: path', '*** Update File: path' (perhaps"
-        " '*** Move to: path', then hunks: a line '@@' or '@@ def name():', and lines that begin with ' ' (stays), '-'"
-        " (goes) or '+' (comes), about 3 that stay around each change). A unified diff is taken too. Read the files"
-        " first."
+        "Change several places or files, all or nothing. Between '*** Begin Patch' and '*** End Patch': '*** Add File:"
+        " path' (each line with +), '*** Delete File: path', '*** Update File: path' (optional '*** Move to: path',"
+        " then hunks: '@@' or '@@ def name():', then lines that begin with ' ' (stay), '-' (go) or '+' (come), 3 lines that"
+        " stay around each change). A unified diff works too. Read the files first."
     )
     parameters = schema_of(ApplyPatchInput)
 

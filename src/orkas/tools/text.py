@@ -141,14 +141,14 @@ def _is_chinese(data: bytes, whole: bool) -> bool:
 
 
 def _all_embedded(text: str) -> bool:
-    """Nothing foreign but single characters between two Latin letters: two letters with marks, as in "Größe"."""
+    """Nothing foreign but single characters beside Latin letters: letters with marks, as in "Größe", "über"."""
     text = text[:_SAMPLE]
     runs = _FOREIGN.findall(text)
     return bool(runs) and len(_EMBEDDED.findall(text)) == len(runs)
 
 
 _FOREIGN = re.compile("[^\x00-\x7f]+")
-_EMBEDDED = re.compile("(?<=[A-Za-z])[^\x00-\x7f](?=[A-Za-z])")
+_EMBEDDED = re.compile("(?<=[A-Za-z])[^\x00-\x7f](?![^\x00-\x7f])|(?<![^\x00-\x7f])[^\x00-\x7f](?=[A-Za-z])")
 
 
 def _foreign(data: bytes) -> str:
