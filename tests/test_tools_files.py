@@ -853,3 +853,20 @@ def test_the_handle_of_a_folder_is_given_back(cwd: Path) -> None:
             pass
     after = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("\\\\server\\share\\x", "another machine"), ("//server/share", "another machine"),
+        ("\\??\\UNC\\server\\x", "device"), ("\\\\.\\PhysicalDrive0", "device"), ("\\\\?\\C:\\x", "device"),
+        ("C:x.txt", "relative to the current folder"), ("a.txt:stream", "stream"), ("C:\\a:b", "stream"),
+        ("nul", "device"), ("sub/CON.txt", "device"), ("a/Com1", "device"), ("aux .c", "device"), ("x. ", "drops"),
+        ("dir./x", "drops"), ("C:\\x\\y", ""), ("sub/a.txt", ""), ("../x", ""), ("console.txt", ""), (".", ""),
+    ],
+)  # fmt: skip
+def test_windows_spellings_that_are_no_plain_paths(path: str, word: str) -> None:
+    from orkas.infra.paths import odd_on_windows
+
+    told = odd_on_windows(path)
+    assert word in told and bool(told) == bool(word)

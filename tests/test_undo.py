@@ -301,7 +301,8 @@ async def test_what_a_command_did_before_we_were_killed_is_taken_back(work: Path
     assert subprocess.run([sys.executable, "-c", KILLED, str(work)], env=env).returncode == 9
     assert snapshot(work) != before
     done = undo("s")
-    assert (done.restored, done.removed, done.refused) == (["a.txt"], ["made"], [])
+    assert (done.restored, done.removed, done.refused, done.cut) == (["a.txt"], ["made"], [], True)
+    assert {"a.txt", "made"} <= {entry.path for entry in trash.entries()}
     assert snapshot(work) == before
 
 

@@ -143,11 +143,11 @@ async def _watched(tool: Tool, arguments: dict[str, Any], context: ToolContext) 
         touched = touches(arguments, context)
     except OrkasError:
         touched = []  # the tool will say what is wrong with them
-    await in_thread(context.undo.before, tool.name, touched)
     try:
+        await in_thread(context.undo.before, tool.name, touched)
         yield
     finally:
-        await in_thread(context.undo.after)
+        await in_thread(context.undo.after)  # also where Stop came before the tool: it waits for ``before``
 
 
 def _tidy(result: ToolResult | str | Any) -> ToolResult:

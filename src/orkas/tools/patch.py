@@ -38,8 +38,8 @@ class ApplyPatch:
     description = (
         "Change several places or files, all or nothing. Between '*** Begin Patch' and '*** End Patch': '*** Add File:"
         " path' (each line with +), '*** Delete File: path', '*** Update File: path' (optional '*** Move to: path',"
-        " then hunks: '@@' or '@@ def name():', then lines that begin with ' ' (stay), '-' (go) or '+' (come), 3 lines that"
-        " stay around each change). A unified diff works too. Read the files first."
+        " then hunks: '@@' or '@@ def name():', then lines that begin with ' ' (stay), '-' (go) or '+' (come), 3"
+        " that stay around each change). A unified diff works too. Read the files first."
     )
     parameters = schema_of(ApplyPatchInput)
 

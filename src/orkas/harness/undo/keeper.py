@@ -20,7 +20,7 @@ from orkas.harness.undo import records
 from orkas.harness.undo.records import Changed, Kept, Shelf, TurnRecord
 from orkas.harness.undo.scan import TooLarge, Tree, scan, state_of
 from orkas.infra import files
-from orkas.infra.errors import OrkasError, StorageError
+from orkas.infra.errors import OrkasError
 from orkas.infra.paths import shown
 
 __all__ = ["MAX_FILE", "MAX_KEEPING_S", "MAX_TREE", "Keeper"]
@@ -47,6 +47,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._record: TurnRecord | None = None
         self._page: Path | None = None
+        self._pages: set[Path] = set()
         self._index: dict[str, Kept] | None = None
         self._base: dict[str, Kept] | None = None  # the tree before the command that runs
         self._named: dict[str, Kept | None] = {}  # the named files before the tool that runs
@@ -91,11 +92,9 @@ class Keeper:
         if self._pid is not None:
             with self._lock:
                 self._record = self._page = None
-            while (found := records.newest(self._session)) is not None:
-                with suppress(StorageError):
-                    files.remove(found[0])
-                if found[0].exists():
-                    return
+                for page in self._pages:
+                    with suppress(OSError):
+                        page.unlink(missing_ok=True)
 
     def _fail(self, error: Exception) -> None:
         self._say(f"What this turn changes cannot be taken back with undo: {error}.")
@@ -279,6 +278,7 @@ class Keeper:
     def _write(self) -> None:
         if self._record is not None and self._page is not None:
             self._shelf.write(self._page, self._record)
+            self._pages.add(self._page)
 
 
 def _same(one: Kept | None, other: Kept | None) -> bool:

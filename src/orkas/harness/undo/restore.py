@@ -38,12 +38,19 @@ class Undone(msgspec.Struct):
     """Made by the turn: in the trash now."""
     refused: list[str] = []
     """A sentence for each path that was left as it is."""
+    cut: bool = False
+    """The program was killed during a command: all that changed since it began was taken back."""
 
     @property
     def lines(self) -> list[str]:
         """For people, a line each."""
         lines = [f"restored {shown(path)}" for path in self.restored]
         lines += [f"removed {shown(path)} (it is in the trash)" for path in self.removed]
+        if self.cut:
+            lines.append(
+                "the program was ended during a command, so all that changed since that began was taken back; what was"
+                " replaced lies in the trash"
+            )
         return lines + [f"left {text}" for text in self.refused] or ["there was nothing left to take back"]
 
 
@@ -65,9 +72,11 @@ def undo(session: str) -> Undone:
     if not root.is_dir():
         raise UsageError(f"the working folder {root} is gone", hint="make it again, then undo")
     shelf = Shelf(root)
-    if record.open:
+    cut = bool(record.open)
+    if cut:
         _complete(shelf, record)
     done = _Restoring(shelf, record).run()
+    done.cut = cut
     record.undone, record.open = True, ""
     shelf.write(page, record)
     return done
