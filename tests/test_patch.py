@@ -420,6 +420,23 @@ async def test_every_step_that_fails_leaves_all_as_it_was(bench: Bench) -> None:
     assert list(changeset.journal().glob("*")) == []
 
 
+async def test_a_file_that_changes_under_the_patch_is_not_overwritten(bench: Bench) -> None:
+    before = prepared(bench)
+
+    def meddle(what: str) -> None:
+        if what == "write":
+            (bench.cwd / "b").write_text("theirs\n")
+
+    bench.tool = ApplyPatch(bench.seen, before=meddle)
+    with pytest.raises(ToolFailed, match="b was changed by somebody else just now"):
+        await bench.patch(*PATCH)
+    now = snapshot(bench.cwd)
+    assert (bench.cwd / "b").read_text() == "theirs\n"
+    assert {n: c for n, c in now.items() if not n.startswith("b")} == {
+        n: c for n, c in before.items() if not n.startswith("b")
+    }
+
+
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path

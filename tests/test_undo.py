@@ -29,6 +29,7 @@ from orkas.harness.undo.scan import TooLarge, scan
 from orkas.infra.errors import UsageError
 from orkas.infra.events import Notice
 from orkas.testing import ScriptedProvider, call
+from test_chat import Start, start  # noqa: F401 - the chat at a terminal, as a fixture
 
 CHILD_ENV = os.environ | {"PYTHONPATH": str(Path(orkas.__file__).parents[1])}
 
@@ -349,6 +350,28 @@ async def test_the_folder_used_longest_ago_goes_first(tmp_path: Path) -> None:
     assert records.newest("old") is None and records.newest("new") is not None
 
 
+async def test_the_folder_in_use_keeps_its_newest_turns(work: Path) -> None:
+    watch = Keeper(work, "s")
+    for n in range(5):
+        watch.begin()
+        watch.before("shell", None)
+        (work / "a.txt").write_text(str(n) * 10_000)
+        watch.after()
+    records.tidy(most=35_000, young_s=0)
+    assert records.usage()[1] == 2 and records.usage()[2] <= 30_000
+    assert undo("s").restored == ["a.txt"]
+    assert (work / "a.txt").read_text() == "3" * 10_000
+
+
+async def test_where_nothing_can_be_kept_the_turn_goes_on_and_says_so(work: Path) -> None:
+    records.folder().parent.mkdir(parents=True, exist_ok=True)
+    records.folder().write_text("a file is in the way")
+    agent = agent_with(work, [shell("echo 1 > a.txt")])
+    told = [event.text for event in await turn(agent) if isinstance(event, Notice)]
+    assert len(told) == 1 and "cannot be taken back with undo" in told[0]
+    assert (work / "a.txt").read_text() == "1\n"
+
+
 async def test_a_session_in_memory_takes_its_turns_along(work: Path) -> None:
     agent = agent_with(work, [shell("echo 1 > a.txt")])
     await turn(agent)
@@ -395,6 +418,21 @@ async def test_the_commands(work: Path) -> None:
     ran = subprocess.run([*command, "--json"], env=env, capture_output=True, text=True)
     assert ran.returncode == 2 and "nothing to take back" in ran.stderr
     assert (work / "a.txt").read_text() == "a\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a POSIX thing")
+async def test_the_chat_takes_a_turn_back(work: Path, start: Start) -> None:  # noqa: F811
+    session = Session.open("trip")
+    await turn(agent_with(work, [shell("echo 1 > a.txt; echo 2 > run.sh")], session=session))
+    session.close()
+    (work / "run.sh").write_text("mine")
+    terminal = start(session="trip")
+    await asyncio.to_thread(terminal.say, "/undo")
+    await asyncio.to_thread(terminal.shows, "restored a.txt")
+    await asyncio.to_thread(terminal.shows, "left run.sh: it was changed after the turn")
+    await asyncio.to_thread(terminal.say, "/undo")
+    await asyncio.to_thread(terminal.shows, "there is nothing to take back")
+    assert (work / "a.txt").read_text() == "a\n" and (work / "run.sh").read_text() == "mine"
 
 
 STEP = st.tuples(

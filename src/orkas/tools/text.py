@@ -93,7 +93,8 @@ def _unmarked_utf16(data: bytes, whole: bool) -> str:
     sample = data[: 2 * _SAMPLE]
     low, high = sample[::2].count(0), sample[1::2].count(0)
     encoding = "utf-16-le" if high > low else "utf-16-be"
-    if min(low, high) * 2 > max(low, high) or max(low, high) * 5 < len(sample) // 2 or not _decodes(data, encoding, whole):
+    few, many = sorted((low, high))
+    if few * 2 > many or many * 5 < len(sample) // 2 or not _decodes(data, encoding, whole):
         return ""
     text = sample.decode(encoding, "ignore")
     return encoding if text.translate(_BLANKS).isprintable() else ""

@@ -173,11 +173,31 @@ def tidy(now_s: float | None = None, *, most: int = MAX_BYTES, young_s: float | 
         freed += vault.forget_all_but(wanted) if young_s is None else vault.forget_all_but(wanted, young_s=young_s)
         sizes.append((used, sum(stat.st_size for _, stat in vault.contents()), shelf))
     total = 0
-    for _, size, shelf in sorted(sizes, reverse=True):
-        total += size
-        if total > most:
-            freed += _cleared(shelf)
+    for place, (_, size, shelf) in enumerate(sorted(sizes, reverse=True)):
+        gone = 0
+        if total + size > most:
+            gone = _cleared(shelf) if place else _slimmed(shelf, most)  # the folder in use keeps what fits
+        freed += gone
+        total += size - gone
     return freed
+
+
+def _slimmed(shelf: Path, most: int) -> int:
+    """Forget the oldest turns until the contents fit, but not the newest turn; how many bytes went."""
+    vault = Vault(shelf / "contents")
+    sizes = {digest: stat.st_size for digest, stat in vault.contents()}
+    pages = _pages(shelf)
+    wanted: set[str] = set()
+    kept = 0
+    for page in pages:
+        with_page = wanted | set(_digests(page))
+        if kept and sum(sizes.get(digest, 0) for digest in with_page) > most:
+            break
+        wanted, kept = with_page, kept + 1
+    for page in pages[kept:]:
+        with contextlib.suppress(StorageError):
+            files.remove(page)
+    return vault.forget_all_but(wanted, young_s=0)
 
 
 def _last_used(shelf: Path) -> float:
