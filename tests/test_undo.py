@@ -250,6 +250,14 @@ async def test_rebuilt_folders_and_git_are_left_out(work: Path) -> None:
         scan(work, most=3)
 
 
+async def test_file_tools_are_taken_back_also_where_no_scan_looks(work: Path) -> None:
+    before = snapshot(work)
+    agent = agent_with(work, [call("write_file", path="node_modules/x.js", content="1"), shell("echo 1 > a.txt")])
+    await turn(agent)
+    assert (await agent.undo()).refused == []
+    assert snapshot(work) == before
+
+
 async def test_what_is_too_large_is_told_and_refused(work: Path) -> None:
     with (work / "huge").open("wb") as file:
         file.truncate(keeping.MAX_FILE + 1)

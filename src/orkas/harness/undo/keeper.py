@@ -235,7 +235,7 @@ class Keeper:
         assert self._record is not None
         for path, change in self._record.changes.items():
             if path in now or self._base is not None:
-                current = now.get(path)
+                current = now[path] if path in now else self._look(path)  # it may lie where no scan looks
                 if not _same(current, change.after):
                     change.foreign = True
 

@@ -114,9 +114,6 @@ class Vault:
             raise StorageError("its kept content is damaged")
         return data
 
-    def has(self, digest: str) -> bool:
-        return self._path(digest).exists()
-
     def contents(self) -> Iterator[tuple[str, os.stat_result]]:
         """Every hash with what the file system says of it."""
         with contextlib.suppress(OSError):
