@@ -289,6 +289,12 @@ async def test_two_places_are_an_error_that_names_both(bench: Bench) -> None:
     assert "at lines 1, 3" in await bench.fails("*** Update File: a", "@@", "-x", "+y")
 
 
+async def test_lines_cannot_be_added_inside_another_hunk(bench: Bench) -> None:
+    bench.file("a", "def f():\n    one\n    two\n")
+    told = await bench.fails("*** Update File: a", "@@", " def f():", "-    one", "+    1", "@@ def f():", "+    zero")
+    assert "hunk 2 (line 7 of the patch) adds lines in the midst of another hunk" in told
+
+
 async def test_places_of_earlier_hunks_are_taken(bench: Bench) -> None:
     bench.file("a", "x\n1\nx\n2\n")
     await bench.patch("*** Update File: a", "@@", "-x", "+y", " 1", "@@", "-x", "+z")

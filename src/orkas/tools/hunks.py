@@ -59,7 +59,13 @@ class _File:
         """Index of the first line of the hunk, and its lines as they fit."""
         lines = hunk.lines
         if not hunk.old:
-            return self._insertion(hunk), lines
+            at = self._insertion(hunk)
+            if any(start < at < end for start, end, _ in taken):
+                raise ToolFailed(
+                    f"{self._which(hunk)} adds lines in the midst of another hunk of {self._name}; no file was changed."
+                    " Put both into one hunk"
+                )
+            return at, lines
         for cut in range(hunk.loose + 1) if hunk.loose <= 3 else (0, hunk.loose):
             lines = hunk.lines[: len(hunk.lines) - cut] if cut else hunk.lines
             old = [text for sign, text in lines if sign != "+"]
