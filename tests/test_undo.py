@@ -493,3 +493,18 @@ def test_any_changes_are_taken_back_exactly(
     done = undo(root.name)
     assert isinstance(done, Undone) and done.refused == []
     assert snapshot(root) == before
+
+
+async def test_a_patch_that_was_cut_off_is_told_at_the_next_turn(work: Path) -> None:
+    import json
+
+    (work / ".a.txt.00000000.old").write_text("a\n")
+    (work / "a.txt").unlink()
+    page = Path(os.environ["ORKAS_HOME"]) / "patches" / "p.json"
+    page.parent.mkdir(parents=True)
+    step = {"path": "a.txt", "temporary": ".a.txt.00000000.tmp", "kept": ".a.txt.00000000.old", "new": None}
+    page.write_text(json.dumps({"root": str(work), "state": "switching", "made": [], "trashed": [], "steps": [step]}))
+    told = [event.text for event in await turn(agent_with(work, [call("read_file", path="a.txt")])) if isinstance(event, Notice)]
+    assert told == ["A patch of a.txt was cut off when the program was killed; the files are as they were before it."]
+    assert (work / "a.txt").read_text() == "a\n" and not page.exists()
+    assert [p.name for p in work.glob(".a*")] == []

@@ -55,8 +55,8 @@ Images: TypeAlias = Sequence["Image | str | os.PathLike[str]"]
 
 
 def builtins() -> list[Tool]:
-    """The built-in tools: read_file, write_file, edit_file, apply_patch, list_files,
-    search_files, shell, read_result."""
+    """The built-in tools: read_file, write_file, edit_file, apply_patch, list_files, search_files, shell, read_result.
+    """
     from orkas.tools import builtins as make
 
     return make()
@@ -402,7 +402,7 @@ class Agent:
 
     async def _healed(self) -> list[str]:
         """What a killed process left half-done in files is taken back, before the first turn."""
-        if self._looked:
+        if self._looked or self._keeper is None:
             return []
         self._looked = True
         from orkas.tools.changeset import heal, journal

@@ -139,15 +139,20 @@ async def _watched(tool: Tool, arguments: dict[str, Any], context: ToolContext) 
     if context.undo is None or touches is None:
         yield
         return
+    undo = context.undo
+
+    def before() -> None:
+        try:
+            touched = touches(arguments, context)
+        except OrkasError:
+            return  # the tool will say what is wrong with its arguments
+        undo.before(tool.name, touched)
+
     try:
-        touched = touches(arguments, context)
-    except OrkasError:
-        touched = []  # the tool will say what is wrong with them
-    try:
-        await in_thread(context.undo.before, tool.name, touched)
+        await in_thread(before)
         yield
     finally:
-        await in_thread(context.undo.after)  # also where Stop came before the tool: it waits for ``before``
+        await in_thread(undo.after)  # also where Stop came before the tool: it waits for ``before``
 
 
 def _tidy(result: ToolResult | str | Any) -> ToolResult:

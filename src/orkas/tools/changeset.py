@@ -288,7 +288,7 @@ def heal() -> list[str]:
     except OSError:
         return []
     for page in pages:
-        with suppress(StorageError), _alone(page) as gone:
+        with suppress(StorageError, OSError), _alone(page) as gone:
             if gone:
                 told.append(_healed(page))
     return told
