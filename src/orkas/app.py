@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from orkas.harness.output import Output
+    from orkas.harness.undo.keeper import Keeper
+    from orkas.harness.undo.restore import Undone
     from orkas.providers.accounts.auth import Credentials
 
 __all__ = ["Agent", "builtins"]
@@ -54,7 +56,8 @@ Images: TypeAlias = Sequence["Image | str | os.PathLike[str]"]
 
 
 def builtins() -> list[Tool]:
-    """The built-in tools: read_file, write_file, edit_file, list_files, search_files, shell, read_result."""
+    """The built-in tools: read_file, write_file, edit_file, apply_patch, list_files, search_files, shell, read_result.
+    """
     from orkas.tools import builtins as make
 
     return make()
@@ -155,6 +158,9 @@ class Agent:
         self._first: Candidate | None = None
         self._fallbacks: list[Candidate] = []
         self._running: _Running | None = None
+        self._keeper: Keeper | None = None
+        self._kept_for: Session | None = None
+        self._looked = False
         self._lock = threading.Lock()
         if model is not None:
             self.use(model)
@@ -226,7 +232,11 @@ class Agent:
         message = user_message(prompt, _loaded(images))
         abort = await self._begin(myself[0])
         try:
-            await Runner(Turn(await self._setup(abort))).run(message)
+            setup = await self._setup(abort)
+            setup.told = await self._healed()
+            if self._keeper is not None:
+                self._keeper.begin()
+            await Runner(Turn(setup)).run(message)
         finally:
             self._meter.save()
             self._running = None
@@ -287,6 +297,20 @@ class Agent:
         count = self.session.uncompact()
         self._meter.forget()
         return count
+
+    async def undo(self) -> Undone:
+        """Take back what the last turn of this conversation did to files, by tools and by commands; called again, the
+        turn before it. Files that somebody else has changed since are left alone and named. The conversation stays.
+
+        Raises:
+            UsageError: there is nothing to take back, or a turn is running.
+            StorageError: that it was taken back could not be written down.
+        """
+        if self._running is not None and self._running.turn() is not None:
+            raise UsageError("a turn is running in this agent", hint="wait for its `done`, or call stop()")
+        from orkas.harness.undo.restore import undo
+
+        return await in_thread(undo, self.session.id)
 
     async def warm(self) -> None:
         """Let a model that has to load first do so, and read the prompt, ahead of the first question."""
@@ -372,6 +396,28 @@ class Agent:
             self._running = _Running(asyncio.get_running_loop(), Abort(), turn)
             return self._running.abort
 
+    async def _healed(self) -> list[str]:
+        """What a killed process left half-done in files is taken back, before the first turn."""
+        if self._looked or self._keeper is None:
+            return []
+        self._looked = True
+        from orkas.tools.changeset import heal, journal
+
+        return await in_thread(heal) if journal().is_dir() else []
+
+    def _watching(self) -> Keeper | None:
+        """Who watches the files for undo; None while no tool says that it changes any."""
+        if self._keeper is None or self._kept_for is not self.session:
+            if not any(hasattr(tool, "touches") for tool in self._tools.values()):
+                return None
+            from orkas.harness.undo.keeper import Keeper
+
+            in_memory = self.session.files is None
+            self._keeper, self._kept_for = Keeper(self.cwd, self.session.id, in_memory=in_memory), self.session
+            if in_memory:
+                weakref.finalize(self, self._keeper.forget)
+        return self._keeper
+
     async def _setup(self, abort: Abort) -> Setup:
         if self._first is None:
             from orkas.providers.discovery import choose
@@ -394,7 +440,7 @@ class Agent:
             tools=self._tools,
             offered=(),
             policy=self._policy,
-            context=ToolContext(self.cwd, abort, files=self.session.files),
+            context=ToolContext(self.cwd, abort, files=self.session.files, undo=self._watching()),
             meter=self._meter,
             compactor=self._compactor,
             inbox=self.session.inbox,

@@ -6,6 +6,7 @@ program that the command starts can do whatever its user may. Deny beats ask bea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +19,7 @@ __all__ = ["Mode", "Policy", "Verdict", "check_command"]
 Mode: TypeAlias = Literal["ask", "edits", "all", "none"]
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
-_EDITS = frozenset({"write_file", "edit_file"})
+_EDITS = frozenset({"write_file", "edit_file", "apply_patch"})
 _MAX_COMMAND = 20_000
 """Characters of a command outside here-documents beyond which nobody reads it: ask."""
 
@@ -28,6 +29,9 @@ class Verdict(msgspec.Struct, frozen=True):
     reasons: list[str]
     """Plain clauses, empty when allowed without remark."""
 
+
+_HEADS = re.compile(r"^\s*(?:\*\*\* [A-Za-z ]+:|---|\+\+\+|rename (?:from|to)|diff --git) *(.+)", re.MULTILINE)
+"""Lines of a patch that name files."""
 
 _ALLOW = Verdict("allow", [])
 
@@ -82,9 +86,18 @@ def _judged(tool: str, arguments: Mapping[str, Any], mode: Mode) -> Verdict:
         command = arguments.get("command")
         return check_command(command) if isinstance(command, str) else _ALLOW
     if tool in _EDITS:
-        path = str(arguments.get("path", "a file"))
+        path = _patched(arguments) if tool == "apply_patch" else str(arguments.get("path", "a file"))
         if any(part.casefold() == ".git" for part in path.replace("\\", "/").split("/")):
             return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
         if mode != "edits":
             return Verdict("ask", [f"{tool} changes {path}"])
     return _ALLOW
+
+
+def _patched(arguments: Mapping[str, Any]) -> str:
+    """The files that a patch names, by its own header lines; one from which git runs programs first."""
+    heads = _HEADS.findall(str(arguments.get("patch")))
+    for path in heads:
+        if any(part.strip().casefold() == ".git" for part in path.replace("\\", "/").split("/")):
+            return str(path)
+    return ", ".join(dict.fromkeys(heads)) or "files"

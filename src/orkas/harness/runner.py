@@ -122,6 +122,8 @@ class Runner:
         await self._session.commit(message)
         for told in opening(turn):
             await tell(told)
+        for text in turn.setup.told:
+            await tell(Notice(turn.next_seq(), "warning", text))
         while True:
             turn.rounds += 1
             try:
@@ -252,6 +254,9 @@ class Runner:
             turn.setup.recorder.used(call.name, error=_error_of(result))
             images += [_image_message(call, image) for image in result.images]
             await tell(ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), result.is_error))
+            if (undo := turn.setup.context.undo) is not None:
+                for text in undo.told():
+                    await tell(Notice(turn.next_seq(), "info", text))
         if images:
             await self._session.commit(*images)
 

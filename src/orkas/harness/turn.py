@@ -55,6 +55,8 @@ class Setup(msgspec.Struct, eq=False):
     """Who is asked next where the provider does not answer."""
     output: Output | None = None
     """The form that the final answer must have."""
+    told: Sequence[str] = ()
+    """What the user has to know before the turn begins."""
     system: str = ""
     thinking: ThinkingLevel | None = None
     max_output: int | None = None

@@ -469,10 +469,10 @@ def _resolve(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> N
         loop.call_soon_threadsafe(_settle, future)
 
 
-def helper(program: Path) -> subprocess.Popen[bytes]:
+def helper(program: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """Start one of our own Python programs, isolated, with pipes for input and output. The caller ends it."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(program)],
+        [sys.executable, "-I", "-S", str(program), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -12,6 +12,7 @@ def builtins() -> list[Tool]:
     from orkas.tools.edit import EditFile
     from orkas.tools.files import Seen
     from orkas.tools.listing import ListFiles
+    from orkas.tools.patch import ApplyPatch
     from orkas.tools.read import ReadFile
     from orkas.tools.search import SearchFiles
     from orkas.tools.shell import Shell
@@ -19,4 +20,7 @@ def builtins() -> list[Tool]:
     from orkas.tools.write import WriteFile
 
     seen = Seen()
-    return [ReadFile(seen), WriteFile(seen), EditFile(seen), ListFiles(), SearchFiles(), Shell(), ReadResult()]
+    return [
+        ReadFile(seen), WriteFile(seen), EditFile(seen), ApplyPatch(seen), ListFiles(), SearchFiles(), Shell(),
+        ReadResult(),
+    ]  # fmt: skip

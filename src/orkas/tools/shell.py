@@ -52,6 +52,9 @@ class Shell:
         """The time limit of the command and some more: it is ended by us, in order, before anybody gives it up."""
         return _time_limit(check_arguments(dict(arguments), ShellInput).timeout_s) + GRACE_S
 
+    def touches(self, _arguments: dict[str, Any], _context: ToolContext) -> None:
+        """Any file."""
+
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ShellInput)
         limit = _time_limit(given.timeout_s)

@@ -174,6 +174,13 @@ async def _uncompact(chat: Chat, _: str) -> None:
     chat.screen.say(f"{count} messages are back; the summary is gone.")
 
 
+async def _undo(chat: Chat, _: str) -> None:
+    done = await chat.agent.undo()
+    for text in done.lines:
+        chat.screen.say(text, "warning" if text.startswith("left ") else "plain")
+    chat.screen.say("The model is not told; /undo again takes back the turn before.", "dim")
+
+
 def _thinking(chat: Chat, _: str) -> None:
     chat.screen.whole_thinking = not chat.screen.whole_thinking
     shown = "shown in full" if chat.screen.whole_thinking else "folded to a line"
@@ -207,6 +214,7 @@ COMMANDS = (
     Command("/clear", "start afresh; this conversation stays on disk", _clear),
     Command("/compact [WHAT TO KEEP]", "replace older messages by a summary; they are kept on disk", _compact),
     Command("/uncompact", "take the newest compaction back", _uncompact),
+    Command("/undo", "take back what the last turn did to files", _undo),
     Command("/thinking", "show or fold the model's reasoning", _thinking),
     Command("/expand [N]", "show the whole of a tool's result, the last one by default", _expand),
     Command("/queue TEXT", "while a turn runs: say it when that has ended", _queue),

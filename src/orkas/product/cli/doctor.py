@@ -331,6 +331,22 @@ def _unwell(found: checkup.Finding) -> Finding:
             return Finding("sessions", "note", f"{found.session} {found.text}.")
 
 
+def _undo() -> Iterator[Finding]:
+    from orkas.harness import trash
+    from orkas.harness.undo import records
+    from orkas.tools import changeset
+
+    folders, turns, size = records.usage()
+    thrown = trash.entries()
+    kept = f"{turns} turns in {folders} folders can be taken back, with {terminal.size_text(size)} of contents"
+    bytes_ = terminal.size_text(sum(entry.bytes for entry in thrown))
+    limits = "what is older than 30 days, or too much, is removed daily"
+    yield Finding("undo", "ok", f"{kept}; {len(thrown)} files are in the trash ({bytes_}); {limits}.")
+    if waiting := list(changeset.journal().glob("*.json")):
+        text = f"{len(waiting)} patches were cut off or are being applied: the next turn takes back what was cut off."
+        yield Finding("undo", "warning", text)
+
+
 def _statistics() -> Iterator[Finding]:
     from orkas.harness import statistics
 
@@ -354,6 +370,6 @@ def _plainly() -> Iterator[Finding]:
 
 
 _CHECKS = (
-    _versions, _home, _settings, _log, _model, _catalogue, _keys, _local_model, _terminal, _extras, _sessions,
+    _versions, _home, _settings, _log, _model, _catalogue, _keys, _local_model, _terminal, _extras, _sessions, _undo,
     _statistics, _plainly,
 )  # fmt: skip
