@@ -22,7 +22,7 @@ _LINKS_WEIGH = 0.3
 _MOSTLY = 0.75
 """A part that holds so much of the words is the page; what stands around it is furniture."""
 
-_LITTLE = 200
+_LITTLE = 40
 """Characters of text with which a page has hardly said anything."""
 
 

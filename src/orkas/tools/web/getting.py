@@ -67,6 +67,8 @@ async def get(url: str, guard: Guard, *, total_s: float = TOTAL_S) -> Page:
             f"{target.origin} did not send the page within {total_s:g} seconds", hint="try another source, or later"
         ) from None
     except ProviderError as error:
+        if error.reached:  # what the client says of it may hold words of the server
+            raise ToolFailed(f"{target.origin} broke off, or sent what is no HTTP", hint=_advice()) from None
         raise ToolFailed(f"the page could not be got: {error.message}", hint=_advice()) from None
 
 

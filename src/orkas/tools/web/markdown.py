@@ -12,7 +12,7 @@ __all__ = ["Reader", "hidden"]
 
 _UNSEEN = frozenset([
     "script", "style", "template", "noscript", "head", "svg", "canvas", "iframe", "object", "embed", "audio",
-    "video", "select", "option", "button", "input", "textarea", "map", "datalist", "rp",
+    "video", "select", "option", "button", "input", "textarea", "map", "datalist", "rp", "title",
 ])  # fmt: skip
 _INLINE = frozenset([
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i",

@@ -91,8 +91,8 @@ def walls(article: Article, url: str, html: str) -> list[str]:
             said.append("this is a login page, not the text behind it; ask the user, or try another source")
         elif _is_consent(text, article.title):
             said.append("there is only a question about cookies or consent here, not the text; try another source")
-    if len(text) < 300 and not said and _is_shell(article, html):
-        said.append("the page makes its text by scripts, which are not run here; look for a feed, an API or another page")
+    if len(text) < 150 and not said and _is_shell(article, html):
+        said.append("the page makes its text by scripts, which are not run here; look for a feed or an API")
     if len(text) < 300 and re.fullmatch(r"[!-~]{1,300}", article.refresh):
         said.append(f"the page sends its reader on to {article.refresh}")
     return said
@@ -106,4 +106,4 @@ def _is_consent(text: str, title: str) -> bool:
 
 def _is_shell(article: Article, html: str) -> bool:
     scripts = html.lower().count("<script")
-    return bool(_NEEDS_SCRIPT.search(html[:300_000])) or (scripts >= 1 and len(article.text) < 80)
+    return bool(_NEEDS_SCRIPT.search(html[:300_000])) or (scripts >= 1 and len(article.text) < 25)
