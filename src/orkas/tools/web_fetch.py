@@ -241,6 +241,8 @@ def _page(page: Page, told: str, html: str, notes: list[str]) -> _Read:
     if page.status >= 400:
         return _refused(page, told, text)
     said = walls(article, page.url, html)
+    if article.cut:
+        notes = [*notes, "the page has too many parts: only its beginning was read"]
     if not text:
         why = f" {said[0][0].upper()}{said[0][1:]}." if said else " Try another source."
         return _Read(page.url, f"{told}. The page holds no text.{why}")

@@ -30,6 +30,8 @@ class Article(msgspec.Struct):
     title: str
     text: str
     """Markdown."""
+    cut: bool = False
+    """The page has more elements than are read."""
     refresh: str = ""
     """Where the page sends its reader by itself."""
 
@@ -54,7 +56,7 @@ def read_page(html: str, url: str) -> Article:
     text = reader.blocks(_main(page, weights))
     if len(text) < _LITTLE:  # nothing stood out: everything that can be seen, rather than little
         text = max(text, Reader(base, whole := parse(html)).blocks(whole), key=len)
-    return Article(title, text, refresh)
+    return Article(title, text, "cut" in page.attributes, refresh)
 
 
 def _tidy(element: Element, inside: bool = False) -> None:

@@ -12,8 +12,8 @@ from html import unescape
 
 __all__ = ["Element", "Node", "parse"]
 
-_MOST = 500_000
-"""Elements of a page; what follows is not read. The longest pages of standards have about 400,000."""
+_MOST = 250_000
+"""Elements of a page; what follows is not read. Ten times what the longest pages of manuals have."""
 _ATTRIBUTES = 64
 """Of one element."""
 _DEEPEST = 150
@@ -80,7 +80,10 @@ Node = str | Element
 
 
 def parse(text: str) -> Element:
-    """The tree of a page, below an element without a name. Never fails: whatever is no markup is text."""
+    """The tree of a page, below an element without a name. Never fails: whatever is no markup is text.
+
+    That element has the attribute ``cut`` when the page has more elements than are read.
+    """
     builder = _Builder()
     at, end = 0, len(text)
     while at < end and builder.elements < _MOST:
@@ -91,6 +94,8 @@ def parse(text: str) -> Element:
         if opened > at:
             builder.words(text[at:opened])
         at = _markup(text, opened, builder)
+    if builder.elements >= _MOST:
+        builder.root.attributes["cut"] = ""
     return builder.root
 
 
