@@ -259,7 +259,7 @@ async def test_a_server_that_trickles_is_left(web: Site):
             await asyncio.sleep(0.02)
 
     web.routes["/"] = trickle
-    with pytest.raises(ToolFailed, match="did not send the page within 0.3 seconds"):
+    with pytest.raises(ToolFailed, match=r"did not send the page within 0\.3 seconds"):
         await get(web.url(), Guard([web.allow]), total_s=0.3)
 
 
@@ -397,7 +397,7 @@ async def test_other_tools_bring_nothing_foreign(tmp_path: Path):
 async def test_without_a_word_of_the_user_this_machine_is_not_reached():
     async with site() as s:
         for url in (s.url(), f"http://127.0.0.1:{s.port}/", "http://localhost/"):
-            with pytest.raises(Refused, match="web.allow"):
+            with pytest.raises(Refused, match=r"web\.allow"):
                 await WebFetch().run({"url": url}, ToolContext(Path.cwd()))
         assert s.requests == []
 

@@ -20,7 +20,7 @@ import msgspec
 from orkas.infra.errors import PolicyError
 from orkas.infra.threads import in_thread
 
-__all__ = ["Allowed", "Guard", "Lookup", "Refused", "Target", "forbidden", "is_metadata"]
+__all__ = ["Allowed", "Guard", "Lookup", "Misspelled", "Refused", "Target", "forbidden", "is_metadata"]
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
@@ -29,6 +29,10 @@ Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
 class Refused(PolicyError):
     """The address may not be reached; nothing was sent to it."""
+
+
+class Misspelled(Refused):
+    """It has not the plain form of an address. The sentence shows it as it was given."""
 
 
 # Addresses
@@ -213,15 +217,15 @@ class Guard:
         """
         url = url.strip(" ")
         if len(url) > _LONGEST:
-            raise Refused(f"the address is longer than {_LONGEST:,} characters", hint="give a shorter one")
+            raise Misspelled(f"the address is longer than {_LONGEST:,} characters", hint="give a shorter one")
         if not url.isprintable() or "\\" in url:
-            raise Refused(f"the address {url[:200]!r} holds characters that no address has", hint=_PLAIN)
+            raise Misspelled(f"the address {url[:200]!r} holds characters that no address has", hint=_PLAIN)
         found = _URL.fullmatch(url)
         if found is None or not found["rest"].startswith("//"):
-            raise Refused(f"{url[:200]!r} is no address of a page", hint=_PLAIN)
+            raise Misspelled(f"{url[:200]!r} is no address of a page", hint=_PLAIN)
         scheme = found["scheme"].lower()
         if scheme not in ("http", "https"):
-            raise Refused(f"addresses that begin with {scheme[:30]}: cannot be fetched", hint=_PLAIN)
+            raise Misspelled(f"addresses that begin with {scheme[:30]}: cannot be fetched", hint=_PLAIN)
         authority, path = _split(found["rest"][2:])
         host, port = self._authority(authority)
         port = port if port is not None else {"http": 80, "https": 443}[scheme]
@@ -239,12 +243,12 @@ class Guard:
             inside, closed, rest = text[1:].partition("]")
             host, port = _v6(inside) if closed else "", rest.removeprefix(":")
             if not host or (rest and not rest.startswith(":")):
-                raise Refused(f"{text[:200]!r} is no host", hint=_PLAIN)
+                raise Misspelled(f"{text[:200]!r} is no host", hint=_PLAIN)
         else:
             name, _, port = text.partition(":")
             host = _plain_name(name)
         if not _PORT.fullmatch(port) or (port and not 0 < int(port) < 65536):
-            raise Refused(f"{port[:20]!r} is no port", hint=_PLAIN)
+            raise Misspelled(f"{port[:20]!r} is no port", hint=_PLAIN)
         return host, int(port) if port else None
 
     def _check_host(self, target: Target) -> None:
@@ -261,7 +265,7 @@ class Guard:
         """Raise ``Refused`` when this host may not be reached at this address."""
         parsed = _address(address) if isinstance(address, str) else address
         if parsed is None:
-            raise Refused(f"{target.host} stands for {str(address)[:60]!r}, which is no address", hint="try another")
+            raise Refused(f"{target.host} stands for something that is no address", hint="try another source")
         if is_metadata(parsed):
             why = "an address where clouds keep credentials"
             raise Refused(f"{_named(target, parsed)} {why}", hint="it is never reached from here")
@@ -317,19 +321,19 @@ def _plain_name(name: str) -> str:
     """The name as it goes to a resolver.
 
     Raises:
-        Refused: it is not written plainly. Resolvers take ``127.1``, ``0x7f000001``, ``2130706433`` and digits of other
-            scripts for addresses; a reader does not.
+        Misspelled: it is not written plainly. Resolvers take ``127.1``, ``0x7f000001``, ``2130706433`` and digits of
+            other scripts for addresses; a reader does not.
     """
     host = name.lower()
     if not host.isascii():
         host = _ascii(name)
     if not _NAME.fullmatch(host):
-        raise Refused(f"{name[:200]!r} is no name of a host", hint=_PLAIN)
+        raise Misspelled(f"{name[:200]!r} is no name of a host", hint=_PLAIN)
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
         try:
             return str(ipaddress.IPv4Address(host))
         except ValueError:
-            raise Refused(f"{name[:200]!r} is no plain IPv4 address", hint="write it as four decimal numbers") from None
+            raise Misspelled(f"{name[:200]!r} is no plain IPv4 address", hint="write four decimal numbers") from None
     return host
 
 

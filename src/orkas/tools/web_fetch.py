@@ -31,8 +31,8 @@ PAGE_BYTES = 24_000
 """UTF-8 bytes of one part of a page: about 6,000 tokens of English, 8,000 of Chinese."""
 _EXCERPT = 1_500
 """Characters of what a server says beside a refusal."""
-_KEPT = 8
-"""Pages that are kept while a turn lasts."""
+_KEPT = 5_000_000
+"""Characters of pages that are kept while a turn lasts; the newest page in any case."""
 _MAX_IMAGE = 5 * 1024 * 1024
 """The smallest limit among the vendors that take pictures."""
 _SHOWN = 500
@@ -104,7 +104,7 @@ class WebFetch:
         context.progress(f"reading {len(page.body):,} bytes")
         read = await in_thread(_read, page, url)
         if not read.failed:
-            while len(self._kept) >= _KEPT:
+            while self._kept and sum(len(one.text) for one in self._kept.values()) + len(read.text) > _KEPT:
                 self._kept.pop(next(iter(self._kept)))
             self._kept[url] = read
         return read

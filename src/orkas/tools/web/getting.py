@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from orkas.infra.errors import ProviderError, ToolFailed
-from orkas.infra.guard import Guard, Target
+from orkas.infra.guard import Guard, Misspelled, Refused, Target
 from orkas.infra.messages import well_formed
 from orkas.infra.net import Answer, Http, Limits
 
@@ -22,7 +22,7 @@ MAX_BYTES = 10_000_000
 MAX_HOPS = 5
 TOTAL_S = 30.0
 """Seconds for everything, redirects included."""
-_LIMITS = Limits(connect=10.0, first_byte=TOTAL_S, idle=TOTAL_S)
+_LIMITS = Limits(connect=10.0, first_byte=2 * TOTAL_S, idle=2 * TOTAL_S)
 _MOVED = frozenset([301, 302, 303, 307, 308])
 _ACCEPT = "text/html,application/xhtml+xml,text/plain,text/markdown,application/json,application/xml;q=0.9,*/*;q=0.5"
 
@@ -84,11 +84,21 @@ async def _ask(target: Target, guard: Guard) -> Page | Target:
         async with http.get(target.url, {"accept": _ACCEPT, "accept-language": "en,*;q=0.5"}) as answer:
             location = answer.headers.get("location", "")
             if answer.status in _MOVED and location:
-                return guard.target(_joined(target.url, location))
+                return _moved(target, location, guard)
             body, partial = await _body(answer)
             return Page(target.url, answer.status, answer.headers, body, partial)
     finally:
         await http.aclose()
+
+
+def _moved(target: Target, location: str, guard: Guard) -> Target:
+    """Where a redirect leads: an address like every other, but for what is said of it."""
+    try:
+        return guard.target(_joined(target.url, location))
+    except Misspelled:  # the server's words are not repeated as ours
+        raise Refused(f"{target.url} redirects to what is no plain address of a page", hint=_advice()) from None
+    except Refused as error:
+        raise Refused(f"{target.url} redirects to where this does not go: {error.message}", hint=error.hint) from None
 
 
 def _joined(base: str, location: str) -> str:

@@ -62,6 +62,10 @@ def status_said(status: int) -> str:
     return f"HTTP {status}: {said}; {way}"
 
 
+_SEEN = 500_000
+"""Characters of a page in which its parts are looked for."""
+
+
 def is_challenge(status: int, headers: Mapping[str, str], html: str, article: Article) -> bool:
     """A page that stands before the page and asks for proof of being a person."""
     if headers.get("cf-mitigated", "").lower() == "challenge":
@@ -69,7 +73,7 @@ def is_challenge(status: int, headers: Mapping[str, str], html: str, article: Ar
     if len(article.text) > _LITTLE:
         return False
     titled = _CHALLENGES.fullmatch(article.title.strip()) is not None
-    parts = _CHALLENGE_PARTS.search(html) is not None
+    parts = _CHALLENGE_PARTS.search(html[:_SEEN]) is not None
     refused = status in (403, 429, 503)
     return (titled and (parts or refused)) or (parts and (refused or _asks(article)))
 
@@ -85,7 +89,7 @@ def walls(article: Article, url: str, html: str) -> list[str]:
     text = article.text
     said: list[str] = []
     if len(text) < _LITTLE:
-        if _PASSWORD.search(html) or (
+        if _PASSWORD.search(html[:_SEEN]) or (
             _LOGIN_TITLE.search(article.title) and re.search(r"(?:log|sign)[-_]?in|/auth|/sso", url.lower())
         ):
             said.append("this is a login page, not the text behind it; ask the user, or try another source")
@@ -105,5 +109,5 @@ def _is_consent(text: str, title: str) -> bool:
 
 
 def _is_shell(article: Article, html: str) -> bool:
-    scripts = html.lower().count("<script")
-    return bool(_NEEDS_SCRIPT.search(html[:300_000])) or (scripts >= 1 and len(article.text) < 25)
+    head = html[:_SEEN]
+    return bool(_NEEDS_SCRIPT.search(head)) or ("<script" in head.lower() and len(article.text) < 25)
