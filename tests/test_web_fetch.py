@@ -27,7 +27,8 @@ from orkas.tools import builtins
 from orkas.tools.foreign import framed
 from orkas.tools.stored import ReadResult
 from orkas.tools.web.getting import MAX_BYTES, get
-from orkas.tools.web_fetch import PAGE_BYTES, WebFetch
+from orkas.tools.web.reading import PAGE_BYTES
+from orkas.tools.web_fetch import WebFetch
 from web_server import Site, moved, page, site
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
@@ -418,7 +419,7 @@ def test_the_settings_are_read_and_written():
 def test_the_tools_are_there_and_cost_nothing_until_used():
     offered = {t.name: t for t in builtins()}
     assert {"web_fetch", "web_search"} <= set(offered) and all(getattr(offered[n], "read_only", False) for n in ("web_fetch", "web_search"))
-    code = "import sys; from orkas.tools import builtins; builtins(); sys.exit('aiohttp' in sys.modules or 'orkas.tools.web.article' in sys.modules)"
+    code = "import sys; from orkas.tools import builtins; builtins(); sys.exit('aiohttp' in sys.modules or 'orkas.infra.guard' in sys.modules)"
     import subprocess
 
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from html import unescape
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
-from orkas.infra import config
 from orkas.infra.errors import ToolFailed
 from orkas.infra.secrets import hide
-from orkas.tools.engines import Engine, EngineFailed, Hit, ready
 from orkas.tools.foreign import WEB, framed, plain
+
+if TYPE_CHECKING:
+    from orkas.tools.engines import Engine, Hit
 
 __all__ = ["WebSearch", "users_engines"]
 
@@ -26,7 +26,6 @@ _TITLE = 200
 _SNIPPET = 400
 _ADDRESS = 500
 """Characters of each that are shown."""
-_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 
 
 class WebSearchInput(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,6 +35,9 @@ class WebSearchInput(msgspec.Struct, forbid_unknown_fields=True):
 
 def users_engines() -> list[Engine]:
     """The engines that the user's configuration and environment name, in the order they are asked."""
+    from orkas.infra import config
+    from orkas.tools.engines import ready
+
     settings = config.load(tolerant=True)
     return ready(settings["search.engine"], {"searxng": settings["search.searxng"]}, os.environ)
 
@@ -54,6 +56,8 @@ class WebSearch:
         self._engines = engines
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        from orkas.tools.engines import EngineFailed  # loaded with the first search
+
         given = check_arguments(arguments, WebSearchInput)
         query = " ".join(given.query.split())
         if not query:
@@ -93,5 +97,7 @@ def _shown(hit: Hit) -> str:
 
 def _line(text: str, most: int) -> str:
     """Words without markup, on one line."""
-    words = " ".join(plain(unescape(_TAG.sub("", text[: 8 * most]))).split())
+    from html import unescape
+
+    words = " ".join(plain(unescape(re.sub(r"</?[a-zA-Z][^<>]{0,200}>", "", text[: 8 * most]))).split())
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"
