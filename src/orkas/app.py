@@ -56,8 +56,8 @@ Images: TypeAlias = Sequence["Image | str | os.PathLike[str]"]
 
 
 def builtins() -> list[Tool]:
-    """The built-in tools: read_file, write_file, edit_file, apply_patch, list_files, search_files, shell, read_result.
-    """
+    """The built-in tools: read_file, write_file, edit_file, apply_patch, list_files, search_files, shell, read_result,
+    web_fetch, web_search."""
     from orkas.tools import builtins as make
 
     return make()

@@ -199,8 +199,9 @@ def _tidy(result: ToolResult | str | Any) -> ToolResult:
     images = [image for image in result.images or [] if isinstance(image, Image)]
     text = well_formed(hide(result.text) if isinstance(result.text, str) else str(result.text or ""))
     return ToolResult(
-        text or ("(an image)" if images else "(no output)"), images, bool(result.is_error), result.file, result.bytes
-    )
+        text or ("(an image)" if images else "(no output)"), images, bool(result.is_error), result.file, result.bytes,
+        result.origin if isinstance(result.origin, str) else None,
+    )  # fmt: skip
 
 
 def _words(error: BaseException) -> str:

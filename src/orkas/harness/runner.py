@@ -387,7 +387,9 @@ def _result_message(call: ToolCall, result: ToolResult, session: Session, follow
     text = Text(text=result.text)
     if result.file and session.files is not None and Path(result.file).is_relative_to(session.files):
         text = Text(text=result.text, file=str(Path(result.file).relative_to(session.files)), bytes=result.bytes)
-    return ToolMessage(call.id, [text], result.is_error, id=new_id(), ts=now(), starts=following)
+    return ToolMessage(
+        call.id, [text], result.is_error, id=new_id(), ts=now(), starts=following, origin=result.origin
+    )
 
 
 def _image_message(call: ToolCall, image: Image) -> UserMessage:

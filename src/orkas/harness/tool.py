@@ -51,6 +51,8 @@ class ToolResult(msgspec.Struct, eq=False):
     """Where the whole lies when ``text`` is only a preview: an absolute path below ``ToolContext.files``."""
     bytes: int | None = None
     """Size of the whole in bytes, with ``file``."""
+    origin: str | None = None
+    """``web`` where strangers wrote the text: whoever acts on it later can know."""
     fault: bool = False
     """The tool broke or hung, rather than say that it could not. Set by the harness, never by a tool."""
 

@@ -17,10 +17,12 @@ def builtins() -> list[Tool]:
     from orkas.tools.search import SearchFiles
     from orkas.tools.shell import Shell
     from orkas.tools.stored import ReadResult
+    from orkas.tools.web_fetch import WebFetch
+    from orkas.tools.web_search import WebSearch
     from orkas.tools.write import WriteFile
 
     seen = Seen()
     return [
         ReadFile(seen), WriteFile(seen), EditFile(seen), ApplyPatch(seen), ListFiles(), SearchFiles(), Shell(),
-        ReadResult(),
+        ReadResult(), WebFetch(), WebSearch(),
     ]  # fmt: skip
