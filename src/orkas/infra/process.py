@@ -5,8 +5,9 @@ session of its own; whichever way ``run`` ends (exit, time limit, Stop, cancella
 alive, children that moved to a session of their own included (on Linux also those that dropped their environment:
 ``orkas.infra.launcher`` adopts them).
 
-What is not promised here: that the child cannot reach files or the network of its user. ``launch`` is the one place
-where an operating-system sandbox wraps the command.
+That the child cannot reach files or the network of its user is the promise of ``orkas.infra.sandbox``: its wrapping
+is given to ``launch``. In a namespace of its own the launcher is the first process inside, and the kernel ends
+everybody with it.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orkas.infra.abort import Abort
-from orkas.infra.descendants import MARK, alive, send
+from orkas.infra.descendants import MARK, alive, children_of, send
 from orkas.infra.errors import ToolFailed
 from orkas.infra.output import Output
+from orkas.infra.sandbox.profile import Wrapping
 
-__all__ = ["Ended", "Launch", "environment", "helper", "launch", "run"]
+__all__ = ["Ended", "Launch", "attempt", "environment", "helper", "launch", "run"]
 
 TERM_GRACE_S = 1.0
 """Between SIGTERM and SIGKILL after the time limit."""
@@ -80,10 +82,19 @@ class Launch:
     cwd: Path
     mark: str
     """Value of ``MARK`` in ``env``: finds the children again."""
+    wrapping: Wrapping | None = None
+    """The sandbox it starts in."""
+
+    @property
+    def namespace(self) -> bool:
+        """Its processes have other numbers inside than here, and die with the first of them."""
+        return self.wrapping is not None and self.wrapping.namespace
 
 
-def launch(command: str, *, cwd: Path, env: Mapping[str, str] | None = None) -> Launch:
-    """How a shell command is started: the seam for a sandbox, which puts its own words in front of ``argv``.
+def launch(
+    command: str, *, cwd: Path, env: Mapping[str, str] | None = None, wrapping: Wrapping | None = None
+) -> Launch:
+    """How a shell command is started, inside ``wrapping`` when one is given.
 
     One fixed shell (bash, else sh) without start-up files, never the user's login shell.
 
@@ -95,8 +106,8 @@ def launch(command: str, *, cwd: Path, env: Mapping[str, str] | None = None) -> 
     if "\0" in command:
         raise ToolFailed("the command holds a NUL character; write the bytes with printf escapes instead")
     mark = secrets.token_hex(8)
-    child_env = environment(env) | {MARK: mark}
-    return Launch([*_shell(child_env["PATH"]), "-c", command], child_env, cwd, mark)
+    child_env = environment(env) | (wrapping.env if wrapping else {}) | {MARK: mark}
+    return Launch([*_shell(child_env["PATH"]), "-c", command], child_env, cwd, mark, wrapping)
 
 
 def _shell(path: str) -> list[str]:
@@ -154,6 +165,9 @@ async def run(
             await reader.drained(DRAIN_S)
             ended.left_running = child.reap()
             ended.code = child.code
+            if not child.started and start.wrapping is not None and not abort.fired:
+                why = output.last_line() or "it was killed"
+                raise ToolFailed(f"the sandbox could not be started: {why}; `orkas doctor` says more")
         elif stop.done():
             ended.stopped = True
         else:
@@ -233,7 +247,7 @@ class _Child:
         try:
             os.set_blocking(self.pipe, False)
             _widen(self.pipe)
-            if _launches():
+            if _launches(start):
                 self._status = _Status()
             self._process = _popen(start, write_end, self._status)
         except BaseException:
@@ -244,9 +258,14 @@ class _Child:
         finally:
             os.close(write_end)
         self._mark = start.mark
+        self._namespace = start.namespace
         self._began = time.monotonic()
         self._ending: asyncio.Future[None] | None = None
         _running.add(self)
+
+    @property
+    def started(self) -> bool:
+        return self._status is None or self._status.command is not None
 
     @property
     def code(self) -> int:
@@ -271,6 +290,14 @@ class _Child:
         if status.over:
             self.unwatch()
             _settle(gone)
+
+    def finished(self) -> int | None:
+        """For who reads the pipe himself: the exit code after its end; None when the command did not start."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        if self._status is not None:
+            self._status.read()
+        return self.code if self.started else None
 
     def unwatch(self) -> None:
         if self._status is not None and self._status.pipe >= 0:
@@ -331,6 +358,8 @@ class _Child:
         if self._status is not None and self._status.read() is None:
             self._process.kill()  # it has not started the command yet, and shall not
         left = self._alive()
+        if self._namespace and number == signal.SIGKILL and self._process.poll() is None:
+            left |= {self._process.pid, *children_of(self._process.pid)}
         group = self._group()
         if group is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -340,6 +369,8 @@ class _Child:
 
     def _group(self) -> int | None:
         """The process group of the command while its number is sure to be its own."""
+        if self._namespace:
+            return None
         if self._status is not None:
             return None if self._status.over else self._status.command
         linux = sys.platform.startswith("linux")
@@ -350,9 +381,11 @@ class _Child:
         if not sys.platform.startswith("linux"):
             self._process.poll()
         everywhere = time.monotonic() - self._began > _SURE_S
-        command = self._status.command if self._status is not None else None
-        found = alive(self._process.pid, self._mark, command=command, everywhere=everywhere)
-        return found if self._status is None else found - {self._process.pid}
+        command = self._status.command if self._status is not None and not self._namespace else None
+        keepers = {self._process.pid} if self._status is not None else set()
+        if self._namespace:
+            keepers.update(children_of(self._process.pid))
+        return alive(self._process.pid, self._mark, command=command, everywhere=everywhere) - keepers
 
     def _forget(self) -> None:
         _running.discard(self)
@@ -401,8 +434,10 @@ class _Status:
             os.close(sender)
 
 
-def _launches() -> bool:
+def _launches(start: Launch) -> bool:
     """There is an interpreter for the launcher; in a frozen program ``sys.executable`` is that program."""
+    if start.wrapping is not None:
+        return start.wrapping.launcher
     return sys.platform.startswith("linux") and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
@@ -416,10 +451,9 @@ def _end_all() -> None:
 
 
 def _popen(start: Launch, write_end: int, status: _Status | None) -> subprocess.Popen[bytes]:
-    argv = start.argv
-    if status is not None:
-        argv = [sys.executable, "-I", "-S", str(_LAUNCHER), str(status.sender), *argv]
+    handed: list[int] = []
     try:
+        argv = _words(start, status, handed)
         return subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -428,15 +462,65 @@ def _popen(start: Launch, write_end: int, status: _Status | None) -> subprocess.
             cwd=start.cwd,
             env=start.env,
             start_new_session=True,
-            pass_fds=(status.sender,) if status is not None else (),
+            pass_fds=(*handed, *((status.sender,) if status is not None else ())),
         )
     except OSError as error:
         if error.errno == 7:  # E2BIG: Linux allows 128 KiB for one argument
             raise ToolFailed("the command is too long; write it to a file and run that") from None
         raise ToolFailed(f"the command could not be started: {error.strerror or error}") from None
     finally:
+        for descriptor in handed:
+            os.close(descriptor)
         if status is not None:
             status.sent()
+
+
+def _words(start: Launch, status: _Status | None, handed: list[int]) -> list[str]:
+    """The whole command line: sandbox, launcher, shell. ``handed`` gets the descriptors that it names."""
+    wrapping, argv = start.wrapping, start.argv
+    plan = "-"
+    if wrapping is not None:
+        import marshal
+
+        inputs = [*wrapping.inputs, *([marshal.dumps(wrapping.plan)] if wrapping.launcher else [])]
+        for content in inputs:
+            handed.append(_memory(content))
+        plan = str(handed[-1]) if handed else plan
+    if status is not None:
+        argv = [sys.executable, "-I", "-S", str(_LAUNCHER), str(status.sender), plan, *argv]
+    if wrapping is not None:
+        argv = [*(word.format(*handed) for word in wrapping.argv), *argv]
+    return argv
+
+
+def _memory(content: bytes) -> int:
+    """A file without a name, read from its beginning."""
+    descriptor = os.memfd_create("orkas")
+    with open(descriptor, "wb", closefd=False) as file:  # noqa: PTH123 - a descriptor
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def attempt(start: Launch, timeout_s: float) -> tuple[int | None, bytes]:
+    """Run something short without an event loop: its exit code (None: it did not start or end) and what it said.
+
+    Raises:
+        ToolFailed: it could not be started.
+    """
+    child = _Child(start)
+    try:
+        os.set_blocking(child.pipe, True)
+        timer = threading.Timer(timeout_s, child.kill)
+        timer.start()
+        said = b""
+        while part := os.read(child.pipe, _CHUNK):
+            said = (said + part)[-_CHUNK:]
+        timer.cancel()
+        return child.finished(), said
+    finally:
+        child.kill()
+        os.close(child.pipe)
 
 
 def _widen(pipe: int) -> None:

