@@ -64,8 +64,7 @@ def _plan(number: str) -> dict:  # type: ignore[type-arg]  # plain values of our
     import marshal
 
     with open(int(number), "rb") as file:  # noqa: PTH123 - a descriptor
-        file.seek(0)
-        return marshal.load(file)  # type: ignore[no-any-return]  # noqa: S302 - written by whoever started us
+        return marshal.loads(file.read())  # type: ignore[no-any-return]  # noqa: S302 - written by who started us
 
 
 def _arm() -> None:

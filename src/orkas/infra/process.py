@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -84,6 +85,8 @@ class Launch:
     """Value of ``MARK`` in ``env``: finds the children again."""
     wrapping: Wrapping | None = None
     """The sandbox it starts in."""
+    gone: Callable[[], None] = lambda: None
+    """Called once, from any thread, when nobody of the command is left."""
 
     @property
     def namespace(self) -> bool:
@@ -257,6 +260,7 @@ class _Child:
             raise
         finally:
             os.close(write_end)
+        self._gone = start.gone
         self._mark = start.mark
         self._namespace = start.namespace
         self._began = time.monotonic()
@@ -388,7 +392,9 @@ class _Child:
         return alive(self._process.pid, self._mark, command=command, everywhere=everywhere) - keepers
 
     def _forget(self) -> None:
-        _running.discard(self)
+        if self in _running:
+            _running.discard(self)
+            self._gone()
         if self._status is not None:
             self._status.close()
 
@@ -465,7 +471,7 @@ def _popen(start: Launch, write_end: int, status: _Status | None) -> subprocess.
             pass_fds=(*handed, *((status.sender,) if status is not None else ())),
         )
     except OSError as error:
-        if error.errno == 7:  # E2BIG: Linux allows 128 KiB for one argument
+        if error.errno == errno.E2BIG:  # Linux allows 128 KiB for one argument
             raise ToolFailed("the command is too long; write it to a file and run that") from None
         raise ToolFailed(f"the command could not be started: {error.strerror or error}") from None
     finally:
@@ -484,7 +490,7 @@ def _words(start: Launch, status: _Status | None, handed: list[int]) -> list[str
 
         inputs = [*wrapping.inputs, *([marshal.dumps(wrapping.plan)] if wrapping.launcher else [])]
         for content in inputs:
-            handed.append(_memory(content))
+            handed.append(_handed(content))
         plan = str(handed[-1]) if handed else plan
     if status is not None:
         argv = [sys.executable, "-I", "-S", str(_LAUNCHER), str(status.sender), plan, *argv]
@@ -493,12 +499,26 @@ def _words(start: Launch, status: _Status | None, handed: list[int]) -> list[str
     return argv
 
 
-def _memory(content: bytes) -> int:
-    """A file without a name, read from its beginning."""
-    descriptor = os.memfd_create("orkas")
-    with open(descriptor, "wb", closefd=False) as file:  # noqa: PTH123 - a descriptor
-        file.write(content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
+def _handed(content: bytes) -> int:
+    """The end of a pipe that holds all of it already: a file would count against a limit on files.
+
+    Raises:
+        OSError: it does not fit into a pipe, which takes 1 MiB.
+    """
+    import fcntl
+
+    descriptor, sender = os.pipe()
+    try:
+        if len(content) > 65_536:
+            fcntl.fcntl(sender, fcntl.F_SETPIPE_SZ, 1 << 20)
+        os.set_blocking(sender, False)
+        if os.write(sender, content) < len(content):
+            raise OSError(errno.ENOBUFS, "the working folder has too much that must be protected")
+    except OSError:
+        os.close(descriptor)
+        raise
+    finally:
+        os.close(sender)
     return descriptor
 
 

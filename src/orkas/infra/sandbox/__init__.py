@@ -8,7 +8,8 @@ what could not be held.
 from __future__ import annotations
 
 from orkas.infra.sandbox.finding import Backend, Found, find
+from orkas.infra.sandbox.guard import Guard
 from orkas.infra.sandbox.making import profile
 from orkas.infra.sandbox.profile import Limits, Profile, Wrapping
 
-__all__ = ["Backend", "Found", "Limits", "Profile", "Wrapping", "find", "profile"]
+__all__ = ["Backend", "Found", "Guard", "Limits", "Profile", "Wrapping", "find", "profile"]
