@@ -295,13 +295,29 @@ class _Child:
             self.unwatch()
             _settle(gone)
 
+    @property
+    def news(self) -> list[int]:
+        """What to wait for besides output, for who has no event loop; nothing once the command is over."""
+        return [] if self._status is None or self._status.over else [self._status.pipe]
+
+    @property
+    def over(self) -> bool:
+        """The command has exited."""
+        if self._status is None:
+            return self._process.poll() is not None
+        self._status.read()
+        return self._status.over
+
     def finished(self) -> int | None:
-        """For who reads the pipe himself: the exit code after its end; None when the command did not start."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1)
-        if self._status is not None:
-            self._status.read()
-        return self.code if self.started else None
+        """The exit code for who has no event loop; None when the command did not start or has not ended."""
+        if self._status is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)
+        elif not self.over:  # its output may end a moment before it does
+            import select
+
+            select.select([self._status.pipe], [], [], 1)
+        return self.code if self.started and self.over else None
 
     def unwatch(self) -> None:
         if self._status is not None and self._status.pipe >= 0:
@@ -530,17 +546,28 @@ def attempt(start: Launch, timeout_s: float) -> tuple[int | None, bytes]:
     """
     child = _Child(start)
     try:
-        os.set_blocking(child.pipe, True)
-        timer = threading.Timer(timeout_s, child.kill)
-        timer.start()
-        said = b""
-        while part := os.read(child.pipe, _CHUNK):
-            said = (said + part)[-_CHUNK:]
-        timer.cancel()
+        said = _heard(child, time.monotonic() + timeout_s)
         return child.finished(), said
     finally:
         child.kill()
         os.close(child.pipe)
+
+
+def _heard(child: _Child, deadline: float) -> bytes:
+    """What it says until it has ended, whoever still holds its pipe; the last part of it."""
+    import select
+
+    said = b""
+    while (left := deadline - time.monotonic()) > 0 and (watched := [child.pipe, *child.news]):
+        ready = select.select(watched, [], [], left)[0]
+        if child.pipe in ready:
+            part = os.read(child.pipe, _CHUNK)
+            if not part:
+                break
+            said = (said + part)[-_CHUNK:]
+        elif ready and child.over:
+            deadline = min(deadline, time.monotonic() + DRAIN_S)
+    return said
 
 
 def _widen(pipe: int) -> None:

@@ -26,7 +26,7 @@ def program() -> str | None:
     import sysconfig
 
     scripts = sysconfig.get_path("scripts")
-    beside = os.path.join(scripts or os.path.dirname(sys.executable), "bwrap")  # noqa: PTH118, PTH120 - hot path
+    beside = os.path.join(scripts or os.path.dirname(sys.executable), "bwrap")
     if os.access(beside, os.X_OK):
         return beside
     return shutil.which("bwrap")
@@ -63,10 +63,12 @@ _NAMESPACES = [
 
 
 def _system() -> list[str]:
-    """Of ``/sys`` only what tells processors and memory apart."""
-    words = ["--size", str(1 << 20), "--tmpfs", "/sys"]
+    """Nothing of the kernel's settings can be written, also by root; of ``/sys`` what tells processors and memory
+    apart."""
+    words = ["--ro-bind", "/proc/sys", "/proc/sys", "--ro-bind-try", "/proc/sysrq-trigger", "/proc/sysrq-trigger"]
+    words += ["--size", str(1 << 20), "--tmpfs", "/sys"]
     for path in ("/sys/devices/system/cpu", "/sys/devices/system/node"):
-        if os.path.isdir(path):  # noqa: PTH112 - hot path
+        if os.path.isdir(path):
             words += ["--ro-bind", path, path]
     return [*words, "--remount-ro", "/sys"]
 
@@ -75,7 +77,7 @@ def _mounts(profile: Profile) -> list[str]:
     """Parents before what lies in them, so that the deeper one counts."""
     kinds: dict[Path, list[str]] = {}
     for path in profile.hidden:
-        if path.is_dir():
+        if os.path.isdir(path):
             kinds[path] = ["--size", str(64 << 20), "--tmpfs", str(path)]
         elif os.path.lexists(path):
             kinds[path] = ["--ro-bind", "/dev/null", str(path)]
@@ -83,7 +85,7 @@ def _mounts(profile: Profile) -> list[str]:
         if is_below(path, profile.hidden):
             kinds[path] = ["--ro-bind-try", str(path), str(path)]
     for path in (Path("/tmp"), Path("/var/tmp")):  # noqa: S108 - the private one is put there
-        if path.is_dir():
+        if os.path.isdir(path):
             kinds[Path(os.path.realpath(path))] = ["--bind", str(profile.temp), os.path.realpath(path)]
     kinds[profile.cwd] = ["--bind", str(profile.cwd), str(profile.cwd)]
     for path in (*profile.hidden, *profile.protected):
@@ -99,6 +101,6 @@ def _mounts(profile: Profile) -> list[str]:
 
 def held(cwd: Path, path: Path) -> bool:
     """The path is there and no component below ``cwd`` is a link, so that a mount on it holds it."""
-    return path.exists() and not any(
-        step.is_symlink() for step in (path, *path.parents) if step != cwd and cwd in step.parents
+    return os.path.exists(path) and not any(
+        os.path.islink(step) for step in (path, *path.parents) if step != cwd and cwd in step.parents
     )

@@ -17,7 +17,7 @@ from orkas.infra.sandbox.landlock import Landlock
 from orkas.infra.sandbox.profile import Profile, Wrapping
 from orkas.infra.sandbox.seatbelt import PROGRAM, Seatbelt
 
-__all__ = ["Backend", "Found", "find"]
+__all__ = ["Backend", "Found", "find", "named"]
 
 _TRIAL_S = 10
 
@@ -55,6 +55,13 @@ def find() -> Found:
         if _found is None or _found.backend is None:
             _found = _looked()
         return _found
+
+
+def named(name: str) -> Backend | None:
+    """The backend of this name, whether it works here or not; None: there is nothing to try."""
+    makes = {"bubblewrap": _bubblewrap, "landlock": _landlock, "seatbelt": _seatbelt}
+    made = makes[name]() if name in makes else "unknown"
+    return None if isinstance(made, str) else made
 
 
 def _looked() -> Found:

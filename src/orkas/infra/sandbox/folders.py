@@ -70,7 +70,7 @@ def hidden(cwd: Path, sockets: bool = True) -> list[Path]:
     there, and what shells obey.
     """
     roots = [Path(p) for p in ("/home", "/root", "/tmp", "/var/tmp", "/run")]  # noqa: S108 - named to be hidden
-    found = [Path(os.path.realpath(p)) for p in (*roots, *homes()) if os.path.isdir(p)]  # noqa: PTH112 - hot path
+    found = [Path(os.path.realpath(p)) for p in (*roots, *homes()) if os.path.isdir(p)]
     for folder in homes():
         if cwd == folder or cwd in folder.parents:
             found += _dotted(folder)
@@ -115,7 +115,7 @@ def shown(cwd: Path, env: Mapping[str, str]) -> list[Path]:
     real = dict.fromkeys(Path(os.path.realpath(p)) for p in found)
     never = {Path("/"), *homes(), *(parent for folder in homes() for parent in folder.parents)}
     ours = Path(os.path.realpath(home()))
-    return [p for p in real if p not in never and not is_below(p, [ours]) and p not in ours.parents and p.exists()]
+    return [p for p in real if p not in never and not is_below(p, [ours]) and p not in ours.parents and os.path.exists(p)]
 
 
 def _of_home(folder: Path) -> list[Path]:
@@ -138,7 +138,7 @@ def _programs(path: str) -> Iterator[Path]:
         folder = Path(os.path.realpath(entry))
         root = folder.parent
         whole = folder.name in ("bin", "sbin") and root.name not in _CATCH_ALL and root not in homes()
-        if whole and any((root / name).exists() for name in ("pyvenv.cfg", "lib", "libexec")):
+        if whole and any(os.path.exists(root / name) for name in ("pyvenv.cfg", "lib", "libexec")):
             yield root
         yield folder
 
@@ -150,7 +150,7 @@ _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA
 def _certificates(env: Mapping[str, str]) -> Iterator[Path]:
     for name in _CERTIFICATES:
         path = Path(env.get(name, ""))
-        if path.is_absolute() and (path.is_file() or name == "SSL_CERT_DIR"):
+        if path.is_absolute() and (os.path.isfile(path) or name == "SSL_CERT_DIR"):
             yield path
 
 
@@ -159,7 +159,7 @@ def _repository(cwd: Path) -> Iterator[Path]:
     for folder in cwd.parents:
         if folder in homes() or folder == Path("/"):
             break
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):
             yield folder
             break
     if (outside := git_directory(cwd)) is not None and not is_below(outside, [cwd]):
@@ -171,13 +171,13 @@ def _repository(cwd: Path) -> Iterator[Path]:
 def git_directory(folder: Path) -> Path | None:
     """Where the git folder of ``folder`` lies, when ``.git`` there is a file and that place points back to it."""
     pointer = folder / ".git"
-    if not pointer.is_file():
+    if not os.path.isfile(pointer):
         return None
     text = text_of(pointer)
     if not text.startswith("gitdir:") or "\0" in text:
         return None
     target = Path(os.path.realpath(folder / text.removeprefix("gitdir:").strip()))
-    return target if (target / "HEAD").is_file() and _points_back(target, pointer) else None
+    return target if os.path.isfile(target / "HEAD") and _points_back(target, pointer) else None
 
 
 def _points_back(target: Path, pointer: Path) -> bool:
@@ -191,4 +191,4 @@ def _common(git: Path) -> Path | None:
     if not (said := text_of(git / "commondir").strip()):
         return None
     common = Path(os.path.realpath(git / said))
-    return common if is_below(git, [common]) and (common / "objects").is_dir() else None
+    return common if is_below(git, [common]) and os.path.isdir(common / "objects") else None

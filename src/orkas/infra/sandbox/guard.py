@@ -90,7 +90,7 @@ class Guard:
     def _clear_the_way(self, path: Path) -> None:
         """Folders above it that became something else are set aside, so that nothing is written through a link."""
         for folder in reversed([p for p in path.parents if self._cwd in p.parents]):
-            if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
+            if os.path.lexists(folder) and (os.path.islink(folder) or not os.path.isdir(folder)):
                 _set_aside(folder)
             folder.mkdir(exist_ok=True)
 
@@ -108,7 +108,7 @@ class Guard:
     def _folders_of(self, git: Path) -> list[Path]:
         """The git folders that a new ``.git`` stands for; one outside the working folder is not followed."""
         target = Path(os.path.realpath(git))
-        if target.is_file():
+        if os.path.isfile(target):
             pointed = text_of(target).removeprefix("gitdir:").strip()
             target = Path(os.path.realpath(git.parent / pointed)) if pointed and "\0" not in pointed else target
         if not is_below(target, [self._cwd]):
@@ -129,7 +129,7 @@ class Guard:
 def _counts(cwd: Path, path: Path) -> bool:
     """Not what belongs to a repository that is not there: one that appears is looked at as a whole."""
     git = next((p for p in (path, *path.parents) if p.name == ".git" and cwd in p.parents), None)
-    return git is None or git.is_dir() or git.is_file() or git.is_symlink()
+    return git is None or os.path.isdir(git) or os.path.isfile(git) or os.path.islink(git)
 
 
 def _seen(path: Path, left: list[int] | None = None) -> _Seen:
@@ -139,7 +139,7 @@ def _seen(path: Path, left: list[int] | None = None) -> _Seen:
         info = path.lstat()
         mode = stat.S_IMODE(info.st_mode)
         if stat.S_ISLNK(info.st_mode):
-            return _Seen("link", 0, os.readlink(path))  # noqa: PTH115 - the text as it stands
+            return _Seen("link", 0, os.readlink(path))
         if stat.S_ISREG(info.st_mode):
             large = info.st_size > _MOST_BYTES
             return _Seen("file", mode, (info.st_size, info.st_mtime_ns) if large else path.read_bytes())
@@ -158,7 +158,7 @@ _IN_MODULES = re.compile(r"^(config(\.worktree)?|commondir|gitdir|HEAD|hooks)$")
 def _inside(folder: Path, left: list[int]) -> dict[str, _Seen]:
     """What lies in a folder; of the git folders in ``modules`` and ``worktrees`` what git obeys."""
     found = {}
-    for name in sorted(os.listdir(folder)):  # noqa: PTH208
+    for name in sorted(os.listdir(folder)):
         if left[0] <= 0:
             break
         if folder.parent.name not in ("modules", "worktrees") or _IN_MODULES.match(name):
@@ -241,11 +241,11 @@ def _dangerous(git: Path) -> list[Path]:
         path = git / name
         if os.path.lexists(path):
             text = text_of(path)
-            if path.is_symlink() or "\r" in text or harmless(text).splitlines() != text.splitlines():
+            if os.path.islink(path) or "\r" in text or harmless(text).splitlines() != text.splitlines():
                 found.append(path)
     hooks = git / "hooks"
-    if hooks.is_symlink():
+    if os.path.islink(hooks):
         found.append(hooks)
-    elif hooks.is_dir():
+    elif os.path.isdir(hooks):
         found += sorted(path for path in hooks.iterdir() if not path.name.endswith((".sample", _SUFFIX)))
     return found

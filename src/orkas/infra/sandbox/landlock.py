@@ -26,7 +26,7 @@ _READING = _EXECUTE | _READ | _READ_DIR
 _DEVICE_NODES = 1 << 6 | 1 << 11
 _SCOPES = 0b11
 """LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and LANDLOCK_SCOPE_SIGNAL (linux/landlock.h), from version 6 on."""
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 @cache

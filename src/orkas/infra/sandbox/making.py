@@ -45,7 +45,7 @@ def temporary(cwd: Path) -> Path:
     """The folder for temporary files of all commands in ``cwd``, for us alone; it goes when this program ends."""
     with _lock:
         found = _made.get(cwd)
-        if found is None or not found.is_dir() or found.is_symlink():
+        if found is None or not os.path.isdir(found) or os.path.islink(found):
             if not _made:
                 _sweep(Path(tempfile.gettempdir()))
             found = Path(os.path.realpath(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")))

@@ -28,8 +28,8 @@ _SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__", "target", 
 def protected(cwd: Path) -> list[Path]:
     """Everything protected below ``cwd``, whether it is there or not."""
     found = [cwd / name for name in NAMES]
-    for git in [*repositories(cwd), *([] if (cwd / ".git").exists() else [cwd / ".git"])]:
-        if git.is_file():
+    for git in [*repositories(cwd), *([] if os.path.exists(cwd / ".git") else [cwd / ".git"])]:
+        if os.path.isfile(git):
             found.append(git)
             continue
         found += [git / name for name in IN_GIT]
@@ -39,7 +39,7 @@ def protected(cwd: Path) -> list[Path]:
 
 def repositories(cwd: Path) -> list[Path]:
     """Every ``.git`` below ``cwd``, file or folder; and ``cwd`` itself where it is a bare repository."""
-    found: list[Path] = [cwd] if all((cwd / name).exists() for name in ("HEAD", "objects", "refs")) else []
+    found: list[Path] = [cwd] if all(os.path.exists(cwd / name) for name in ("HEAD", "objects", "refs")) else []
     found += [git] if os.path.lexists(git := cwd / ".git") else []
     waiting, left = deque([cwd]), _LOOK
     while waiting and left > 0:
