@@ -231,9 +231,9 @@ def _restrict(rules: dict, libc: object) -> None:  # type: ignore[type-arg]
             folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             continue  # gone meanwhile: nothing to allow
-        if os.fstat(folder).st_mode & 0o170000 != 0o040000:
-            rights &= _ON_FILES
-        rule = rights.to_bytes(8, sys.byteorder) + folder.to_bytes(4, sys.byteorder)
+        is_folder = os.fstat(folder).st_mode & 0o170000 == 0o040000
+        fitting = rights if is_folder else rights & _ON_FILES
+        rule = fitting.to_bytes(8, sys.byteorder) + folder.to_bytes(4, sys.byteorder)
         _checked(syscall(_LANDLOCK_ADD, ruleset, 1, rule, 0))
         os.close(folder)
     _checked(syscall(_LANDLOCK_RESTRICT, ruleset, 0))

@@ -506,7 +506,7 @@ def _words(start: Launch, status: _Status | None, handed: list[int]) -> list[str
 
         inputs = [*wrapping.inputs, *([marshal.dumps(wrapping.plan)] if wrapping.launcher else [])]
         for content in inputs:
-            handed.append(_handed(content))
+            handed += [_handed(content)]  # one by one: whoever called closes those made before one that fails
         plan = str(handed[-1]) if handed else plan
     if status is not None:
         argv = [sys.executable, "-I", "-S", str(_LAUNCHER), str(status.sender), plan, *argv]

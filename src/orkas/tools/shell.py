@@ -130,8 +130,8 @@ def _backend(context: ToolContext) -> Backend:
 
 
 _OF_THE_NETWORK = re.compile(
-    r"could not resolve|name or service not known|temporary failure in name|network is unreachable|EAI_AGAIN|ENETUNREACH"
-    r"|address family not supported", re.IGNORECASE
+    r"could not resolve|name or service not known|temporary failure in name|network is unreachable|EAI_AGAIN"
+    r"|ENETUNREACH|address family not supported", re.IGNORECASE
 )  # fmt: skip
 _OF_THE_DISK = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
 

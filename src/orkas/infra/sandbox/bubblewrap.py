@@ -93,7 +93,7 @@ def _mounts(profile: Profile) -> list[str]:
             for folder in path.relative_to(profile.cwd).parents[:-1]:
                 kinds.setdefault(profile.cwd / folder, ["--bind", *[str(profile.cwd / folder)] * 2])
     for path in profile.protected:
-        if held(profile.cwd, path):
+        if path not in profile.hidden and held(profile.cwd, path):
             kinds[path] = ["--ro-bind", str(path), str(path)]
     ordered = sorted(kinds, key=lambda path: len(path.parts))
     return [word for path in ordered for word in kinds[path]]

@@ -17,7 +17,7 @@ from orkas.infra.sandbox.landlock import Landlock
 from orkas.infra.sandbox.profile import Profile, Wrapping
 from orkas.infra.sandbox.seatbelt import PROGRAM, Seatbelt
 
-__all__ = ["Backend", "Found", "find", "named"]
+__all__ = ["Backend", "Found", "find", "named", "trial"]
 
 _TRIAL_S = 10
 
@@ -71,7 +71,7 @@ def _looked() -> Found:
     for make in (_bubblewrap, _landlock) if sys.platform.startswith("linux") else (_seatbelt,):
         made = make()
         if not isinstance(made, str):
-            problem = _trial(made)
+            problem = trial(made)
             if not problem:
                 return Found(made, "; ".join(missing))
             made = f"{made.name} does not work here ({problem})"
@@ -94,7 +94,7 @@ def _seatbelt() -> Backend | str:
     return Seatbelt() if os.access(PROGRAM, os.X_OK) else f"there is no sandbox for {sys.platform}"
 
 
-def _trial(backend: Backend) -> str:
+def trial(backend: Backend) -> str:
     """Run nothing at all inside; why that failed, empty when it did not."""
     import tempfile
 

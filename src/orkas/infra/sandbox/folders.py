@@ -115,7 +115,8 @@ def shown(cwd: Path, env: Mapping[str, str]) -> list[Path]:
     real = dict.fromkeys(Path(os.path.realpath(p)) for p in found)
     never = {Path("/"), *homes(), *(parent for folder in homes() for parent in folder.parents)}
     ours = Path(os.path.realpath(home()))
-    return [p for p in real if p not in never and not is_below(p, [ours]) and p not in ours.parents and os.path.exists(p)]
+    never |= {ours, *ours.parents}
+    return [p for p in real if p not in never and ours not in p.parents and os.path.exists(p)]
 
 
 def _of_home(folder: Path) -> list[Path]:

@@ -85,7 +85,8 @@ class Guard:
         if _write(path, before):
             self._notes.append(f"{self._name(path)} is not for commands to change; it was put back{aside_name}")
         else:
-            self._notes.append(f"{self._name(path)} was changed and is too large to be put back: look at it{aside_name}")
+            said = "was changed and could not be put back whole: look at it"
+            self._notes.append(f"{self._name(path)} {said}{aside_name}")
 
     def _clear_the_way(self, path: Path) -> None:
         """Folders above it that became something else are set aside, so that nothing is written through a link."""
@@ -188,9 +189,9 @@ def _write(path: Path, seen: _Seen) -> bool:
                 os.fchmod(descriptor, seen.mode)
         case "folder":
             path.mkdir()
-            whole = all([_write(path / name, inner) for name, inner in seen.content.items()])
+            wholes = [_write(path / name, inner) for name, inner in seen.content.items()]
             path.chmod(seen.mode)
-            return whole
+            return all(wholes)
         case _:
             return False
     return True
@@ -199,6 +200,7 @@ def _write(path: Path, seen: _Seen) -> bool:
 # A repository that a command made
 
 
+_MOST_CONFIG = 200_000
 _HEADER = re.compile(r"\s*\[([A-Za-z0-9.-]+)(?:\s+\"([^\"\\]*)\")?\]\s*$")
 _LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*?))?\s*$")
 _HARMLESS = {
@@ -216,20 +218,24 @@ def harmless(config: str) -> str:
     """The lines of a git configuration that only hold values; what could run a program is left out."""
     kept: list[str] = []
     section = ""
-    for line in config.splitlines():
+    for line in config.split("\n"):
         if header := _HEADER.fullmatch(line):
             section = header[1].lower()
-            if section in _HARMLESS:
-                kept.append(line)
+            keep = section in _HARMLESS
         elif not line.strip() or line.lstrip()[0] in "#;":
+            keep = True
+        else:
+            found = _LINE.fullmatch(line)
+            keep = found is not None and _is_harmless(section, found[1].lower(), found[2] or "")
+        if keep:
             kept.append(line)
-        elif (found := _LINE.fullmatch(line)) and _is_harmless(section, found[1].lower(), found[2] or ""):
-            kept.append(line)
-    return "".join(f"{line}\n" for line in kept)
+    return "\n".join(kept)
 
 
 def _is_harmless(section: str, key: str, value: str) -> bool:
-    if key not in _HARMLESS.get(section, ()) or value.endswith("\\"):
+    if key not in _HARMLESS.get(section, ()) or "\r" in value or value.endswith("\\"):
+        return False
+    if key != "name" and ('"' in value or "\\" in value):  # words that git puts together otherwise than they look
         return False
     return not (key.endswith("url") and ("::" in value or value.startswith("-")))
 
@@ -241,7 +247,7 @@ def _dangerous(git: Path) -> list[Path]:
         path = git / name
         if os.path.lexists(path):
             text = text_of(path)
-            if os.path.islink(path) or "\r" in text or harmless(text).splitlines() != text.splitlines():
+            if os.path.islink(path) or os.path.getsize(path) > _MOST_CONFIG or harmless(text) != text:
                 found.append(path)
     hooks = git / "hooks"
     if os.path.islink(hooks):

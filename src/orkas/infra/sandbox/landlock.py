@@ -81,8 +81,10 @@ def _rules(profile: Profile) -> Iterator[tuple[str, int]]:
     devices = Path("/dev")
     for path in _beside([*profile.hidden, devices, Path("/sys")]):
         yield path, _READING
-    for path in (Path("/sys/devices/system/cpu"), *(p for p in profile.shown if is_below(p, profile.hidden))):
-        yield str(path), _READING
+    yield "/sys/devices/system/cpu", _READING
+    for folder in profile.shown:
+        if is_below(folder, profile.hidden):
+            yield str(folder), _READING
     for name in _DEVICES:
         yield str(devices / name), (_WRITE | _READ | _READ_DIR | _IOCTL) & everything
     yield str(profile.temp), writing

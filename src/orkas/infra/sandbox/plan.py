@@ -50,7 +50,7 @@ def _limits(limits: Limits, namespace: bool) -> list[tuple[int, int]]:
 def _threads() -> int:
     """Threads of the whole machine: at least as many as those of this user."""
     try:
-        with open("/proc/loadavg") as file:  # noqa: PTH123 - hot path
+        with open("/proc/loadavg") as file:
             return int(file.read().split()[3].partition("/")[2])
     except (OSError, ValueError, IndexError):
         return 4_096

@@ -60,7 +60,7 @@ def repositories(cwd: Path) -> list[Path]:
 
 def _hooks_elsewhere(cwd: Path, git: Path) -> list[Path]:
     """The folder that ``core.hooksPath`` names, where it lies in the working folder."""
-    found = re.search(r"^\s*hookspath\s*=\s*\"?([^\"\n]+?)\"?\s*$", text_of(git / "config"), re.MULTILINE | re.IGNORECASE)
+    found = re.search(r"(?im)^\s*hookspath\s*=\s*\"?([^\"\n]+?)\"?\s*$", text_of(git / "config"))
     if found is None:
         return []
     path = Path(os.path.normpath(git.parent / found[1]))

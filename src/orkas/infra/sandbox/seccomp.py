@@ -12,7 +12,7 @@ import platform
 import struct
 from functools import cache
 
-__all__ = ["CALLS", "supported", "program"]
+__all__ = ["CALLS", "program", "supported"]
 
 _LOAD, _EQUAL, _ABOVE, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 """BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_JMP|JGE|K, BPF_JMP|JSET|K, BPF_RET|K (linux/bpf_common.h)."""
@@ -80,8 +80,8 @@ def program(*, network: bool = True, alone: bool = False, machine: str | None = 
     if machine == "x86_64":
         build.refuse_from(0x4000_0000, _ENOSYS)  # the x32 numbers, a second door to every call
     denied = [*CALLS.values(), *(_ALONE.values() if alone else ())]
-    for number in sorted(row[column] for row in denied if row[column] is not None):  # type: ignore[type-var]
-        build.refuse(number, _EPERM)  # type: ignore[arg-type]
+    for number in sorted(row[column] for row in denied if row[column] is not None):
+        build.refuse(number, _EPERM)
     build.refuse(_CLONE3[column], _ENOSYS)  # its flags lie in memory; the C library goes on with clone
     build.on(_CLONE[column], lambda b: b.refuse_bits(0, _NEW_NAMESPACES & ~0x80, _EPERM))
     build.on(_UNSHARE[column], lambda b: b.refuse_bits(0, _NEW_NAMESPACES, _EPERM))

@@ -42,7 +42,7 @@ def make_agent(options: argparse.Namespace, model: Any) -> Agent:
     try:
         return Agent(
             model, session=session, cwd=options.cwd, system=options.system or "", tools=_tools(options.tools),
-            thinking=options.thinking, base_url=options.base_url, **more,
+            thinking=options.thinking, sandbox=getattr(options, "sandbox", True), base_url=options.base_url, **more,
         )  # fmt: skip
     except BaseException:
         session.close()

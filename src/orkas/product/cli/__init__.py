@@ -11,6 +11,7 @@ from importlib import import_module
 
 from orkas.infra import terminal
 from orkas.infra.errors import OrkasError, PolicyError, ProviderError, UsageError, exit_status
+from orkas.infra.sandbox.own import hide_memory
 from orkas.product.cli import out
 
 __all__ = ["COMMANDS", "STOPPED", "main"]
@@ -37,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status. Never raises."""
     words = list(sys.argv[1:] if argv is None else argv)
     terminal.prepare()
+    hide_memory()
     debug = "--debug" in words[: words.index("--")] if "--" in words else "--debug" in words
     try:
         status = _dispatch(words, debug=debug)

@@ -43,7 +43,7 @@ class Result(Struct, frozen=True):
     detail: str = ""
 
 
-LIMITS = Limits(processes=100, memory=512 << 20, file=64 << 20, files=1_000)
+LIMITS = Limits(processes=100, memory=256 << 20, file=64 << 20, files=1_000)
 _TIME_S = 6.0
 SECRET = "ORKAS_PROBE_SECRET"  # noqa: S105 - the name of a variable
 """A canary in our own environment, for attacks on it."""
@@ -145,7 +145,7 @@ PROBES = (
     Probe("kernel_doors", "open io_uring, bpf, perf, userfaultfd and the x32 calls", _quiet),
     Probe("terminals", "type into, or write on, a terminal", lambda w: w.terminal_touched),
     Probe("kernel_log", "read the kernel's log and memory", _quiet),
-    Probe("fork_bomb", "start processes without end", lambda w: w.most_processes > 3 * LIMITS.processes),
+    Probe("fork_bomb", "start processes without end", lambda w: w.crowded_s > 0.4),
     Probe("memory", "use memory without end", _quiet),
     Probe("disk_and_files", "fill the disk with one file, open files without end",
           lambda w: any(p.stat().st_size > LIMITS.file for p in w.work.glob("large"))),

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -451,6 +451,7 @@ def fork_bomb(w: World) -> None:
             time.sleep(30)
             os._exit(0)
         made += 1
+    time.sleep(0.7)
 
 
 def memory(w: World) -> None:
@@ -486,9 +487,5 @@ def core_dump(w: World) -> None:
         escaped("a dump was written")
 
 
-ATTACKS: dict[str, Callable[[World], None]] = {
-    name: value for name, value in list(globals().items()) if callable(value) and getattr(value, "__annotations__", {}).get("w") == "World"
-}  # fmt: skip
-
 if __name__ == "__main__":
-    ATTACKS[sys.argv[1]](json.loads(sys.argv[2]))
+    globals()[sys.argv[1]](json.loads(sys.argv[2]))

@@ -43,7 +43,8 @@ class World:
         self.said = ""
         self.reached = False
         """Somebody outside could connect to who listens inside."""
-        self.most_processes = 0
+        self.crowded_s = 0.0
+        """How long there were more than twice the processes that a command may have."""
         self.target: subprocess.Popen[bytes] | None = None
         self._limits = limits
         self._heard: set[str] = set()
@@ -69,7 +70,7 @@ class World:
         if self.target is None or self.target.poll() is not None:
             self._start_target()
         self._heard.clear()
-        self.said, self.reached, self.most_processes = "", False, 0
+        self.said, self.reached, self.crowded_s = "", False, 0.0
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
@@ -169,8 +170,11 @@ class World:
         before = self._processes()
 
         def look() -> None:
+            last = time.monotonic()
             while not over.wait(0.02):
-                self.most_processes = max(self.most_processes, self._processes() - before)
+                crowded = self._processes() - before > 2 * self._limits.processes
+                self.crowded_s += time.monotonic() - last if crowded else 0
+                last = time.monotonic()
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._free), 0.2):
                     self.reached = True
 
