@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandboxes import Walled, backend, linux
 
 from orkas import Agent
 from orkas.harness.policy import Mode, Policy
@@ -30,6 +29,7 @@ from orkas.infra.sandbox.seatbelt import text
 from orkas.infra.sandbox.seccomp import CALLS, program
 from orkas.testing import ScriptedProvider, call
 from orkas.tools.shell import Shell
+from sandboxes import Walled, backend, linux
 
 BOTH = ["bubblewrap", "landlock"]
 
@@ -169,6 +169,21 @@ async def test_with_the_network_abstract_sockets_stay_closed(wrapped: Walled) ->
         reach = f"import socket; socket.socket(socket.AF_UNIX).connect(chr(0) + '{name}')"
         text = await wrapped.text(f'{sys.executable} -c "{reach}"', network=True)
     assert "PermissionError" in text or "ConnectionRefused" in text
+
+
+@linux
+@pytest.mark.parametrize("folder", ["/", "/proc", "/dev/shm"])
+async def test_around_the_whole_system_there_are_no_walls(folder: str) -> None:
+    context = ToolContext(Path(folder), sandbox=backend("bubblewrap"))
+    with pytest.raises(ToolFailed, match="no walls"):
+        await Shell().run({"command": "true"}, context)
+
+
+@linux
+async def test_the_home_of_commands_lasts_while_we_run(wrapped: Walled, own_home: Path) -> None:
+    await wrapped.run("mkdir -p ~/.cache; echo kept > ~/.cache/x")
+    assert "kept" in await wrapped.text("cat ~/.cache/x")
+    assert os.listdir(own_home) == [".ssh"]
 
 
 @linux
@@ -459,7 +474,7 @@ async def test_an_agent_runs_commands_inside_unless_told_otherwise(tmp_path: Pat
 
 @linux
 def test_one_program_is_not_seen_by_another_of_the_same_user() -> None:
-    own = "from orkas.infra.sandbox.own import hide_memory; print(hide_memory(), flush=True); input()"
+    own = "from orkas.infra.hiding import hide_memory; print(hide_memory(), flush=True); input()"
     child = subprocess.Popen([sys.executable, "-c", own], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None
     try:

@@ -27,12 +27,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orkas.infra.abort import Abort
 from orkas.infra.descendants import MARK, alive, children_of, send
 from orkas.infra.errors import ToolFailed
 from orkas.infra.output import Output
-from orkas.infra.sandbox.profile import Wrapping
+
+if TYPE_CHECKING:
+    from orkas.infra.sandbox.profile import Wrapping
 
 __all__ = ["Ended", "Launch", "attempt", "environment", "helper", "launch", "run"]
 

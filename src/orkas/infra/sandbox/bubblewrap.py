@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from orkas.infra.sandbox import seccomp
-from orkas.infra.sandbox.folders import is_below
+from orkas.infra.sandbox.folders import homes, is_below, sockets
 from orkas.infra.sandbox.plan import plan
 from orkas.infra.sandbox.profile import Profile, Wrapping
 
@@ -84,9 +84,15 @@ def _mounts(profile: Profile) -> list[str]:
     for path in profile.shown:
         if is_below(path, profile.hidden):
             kinds[path] = ["--ro-bind-try", str(path), str(path)]
-    for path in (Path("/tmp"), Path("/var/tmp")):  # noqa: S108 - the private one is put there
-        if os.path.isdir(path):
-            kinds[Path(os.path.realpath(path))] = ["--bind", str(profile.temp), os.path.realpath(path)]
+    private = {Path("/tmp"): "tmp", Path("/var/tmp"): "tmp"}  # noqa: S108 - the private one is put there
+    private |= {folder: f"home{n}" for n, folder in enumerate(homes())}
+    for path, name in private.items():
+        real = Path(os.path.realpath(path))
+        if real in kinds and os.path.isdir(profile.temp / name):
+            kinds[real] = ["--bind", str(profile.temp / name), str(real)]
+    for path in sockets():
+        if is_below(path, [profile.cwd]) or not is_below(path, profile.hidden):
+            kinds[path] = ["--ro-bind", "/dev/null", str(path)]
     kinds[profile.cwd] = ["--bind", str(profile.cwd), str(profile.cwd)]
     for path in (*profile.hidden, *profile.protected):
         if profile.cwd in path.parents and held(profile.cwd, path):

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from orkas.infra.home import home
 
-__all__ = ["git_directory", "hidden", "homes", "is_below", "shown", "text_of"]
+__all__ = ["git_directory", "hidden", "homes", "is_below", "shown", "sockets", "text_of"]
 
 _TOOLS = (
     ".local/bin", ".local/lib", ".local/share/pipx", ".local/pipx", ".local/share/uv", ".local/share/mise",
@@ -41,8 +42,6 @@ def text_of(path: Path, most: int = 256 * 1024) -> str:
     except (OSError, ValueError):
         return ""
     with os.fdopen(descriptor, "rb") as file:
-        import stat
-
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return ""
         try:
@@ -63,8 +62,8 @@ def homes() -> list[Path]:
     return list(dict.fromkeys(Path(os.path.realpath(p)) for p in found if p.startswith("/") and p != "/"))
 
 
-def hidden(cwd: Path, sockets: bool = True) -> list[Path]:
-    """What is not there for a command: homes, temporary folders, run-time sockets, our own folder.
+def hidden(cwd: Path) -> list[Path]:
+    """What is not there for a command: homes, temporary folders, what runs meanwhile, our own folder.
 
     Where the working folder holds the home, everything in the home whose name begins with a dot: keys and logins lie
     there, and what shells obey.
@@ -75,8 +74,6 @@ def hidden(cwd: Path, sockets: bool = True) -> list[Path]:
         if cwd == folder or cwd in folder.parents:
             found += _dotted(folder)
     found.append(Path(os.path.realpath(home())))
-    if sockets:
-        found += _sockets([*found, cwd])
     return list(dict.fromkeys(p for p in found if p not in (cwd, Path("/")) and os.path.lexists(p)))
 
 
@@ -88,8 +85,8 @@ def _dotted(folder: Path) -> list[Path]:
         return []
 
 
-def _sockets(covered: list[Path]) -> Iterator[Path]:
-    """Sockets that somebody listens on, elsewhere than where they are hidden anyway. Linux only."""
+def sockets() -> Iterator[Path]:
+    """Sockets in the file system that somebody listens on. Linux only."""
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
     except OSError:
@@ -97,9 +94,16 @@ def _sockets(covered: list[Path]) -> Iterator[Path]:
     for line in lines:
         fields = line.split(None, 7)
         if len(fields) == 8 and fields[7].startswith("/") and int(fields[3], 16) & 0x10000:
-            path = Path(fields[7])
-            if not is_below(path, covered) and path.is_socket():
-                yield Path(os.path.realpath(path))
+            path = Path(os.path.realpath(fields[7]))
+            if _is_socket(path):
+                yield path
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def shown(cwd: Path, env: Mapping[str, str]) -> list[Path]:

@@ -64,7 +64,7 @@ class Landlock:
         }
         told["seccomp"] = seccomp.program(network=profile.network, alone=True)
         told["powerless"] = True
-        temp = str(profile.temp)
+        temp = str(profile.temp / "tmp")
         return Wrapping([], [], told, {"TMPDIR": temp, "TMP": temp, "TEMP": temp})
 
 

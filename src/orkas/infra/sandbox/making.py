@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from orkas.infra.errors import ToolFailed
 from orkas.infra.sandbox import folders
 from orkas.infra.sandbox.profile import Limits, Profile
 from orkas.infra.sandbox.protected import protected
@@ -28,8 +29,11 @@ def profile(
 
     Raises:
         OSError: there is no place for temporary files.
+        ToolFailed: it is a folder around which there can be no walls.
     """
     cwd = Path(os.path.realpath(cwd))
+    if cwd == Path("/") or folders.is_below(cwd, [Path("/proc"), Path("/sys"), Path("/dev")]):
+        raise ToolFailed(f"there can be no walls around commands that work in {cwd}; work in a folder of your own")
     return Profile(
         cwd,
         temporary(cwd),
@@ -49,6 +53,8 @@ def temporary(cwd: Path) -> Path:
             if not _made:
                 _sweep(Path(tempfile.gettempdir()))
             found = Path(os.path.realpath(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")))
+            for name in ("tmp", *(f"home{n}" for n in range(len(folders.homes())))):
+                (found / name).mkdir()
             _made[cwd] = found
         return found
 

@@ -7,7 +7,7 @@ import sys
 
 from orkas.infra.sandbox.profile import Limits, Profile
 
-__all__ = ["plan"]
+__all__ = ["plan", "threads"]
 
 
 def plan(profile: Profile, *, namespace: bool) -> dict[str, object]:
@@ -34,7 +34,7 @@ def _limits(limits: Limits, namespace: bool) -> list[tuple[int, int]]:
         return []
     import resource as r
 
-    processes = limits.processes + (0 if namespace else _threads())
+    processes = limits.processes + (0 if namespace else threads())
     return [
         (r.RLIMIT_CORE, 1),  # 1 and not 0: with 0 the kernel still pipes a dump to a program outside
         (r.RLIMIT_NPROC, processes),
@@ -47,7 +47,7 @@ def _limits(limits: Limits, namespace: bool) -> list[tuple[int, int]]:
     ]
 
 
-def _threads() -> int:
+def threads() -> int:
     """Threads of the whole machine: at least as many as those of this user."""
     try:
         with open("/proc/loadavg") as file:

@@ -43,8 +43,8 @@ class Limits(Struct, frozen=True):
 class Profile(Struct, frozen=True):
     """What a command may reach. All paths are absolute and resolved; of two, the deeper one counts.
 
-    ``cwd`` and ``temp`` (seen as ``/tmp`` where there are namespaces) can be written, and nothing else. All else can
-    be read, but for what is hidden.
+    ``cwd`` and ``temp`` can be written, and nothing else; where there are namespaces its folders ``tmp`` and ``home0``
+    are seen as ``/tmp`` and as the home. All else can be read, but for what is hidden.
     """
 
     cwd: Path

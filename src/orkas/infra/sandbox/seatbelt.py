@@ -22,7 +22,7 @@ class Seatbelt:
 
     def wrap(self, profile: Profile) -> Wrapping:
         """The words that start a command inside."""
-        temp = str(profile.temp)
+        temp = str(profile.temp / "tmp")
         env = {"TMPDIR": temp, "TMP": temp, "TEMP": temp}
         return Wrapping([PROGRAM, "-p", text(profile)], env=env, launcher=False)
 

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from orkas.infra import terminal
 from orkas.infra.errors import OrkasError, PolicyError, ProviderError, UsageError, exit_status
-from orkas.infra.sandbox.own import hide_memory
+from orkas.infra.hiding import hide_memory
 from orkas.product.cli import out
 
 __all__ = ["COMMANDS", "STOPPED", "main"]

@@ -29,8 +29,8 @@ def main() -> int:
 def _run(words: list[str]) -> int:
     import msgspec
 
+    from orkas.infra.hiding import hide_memory
     from orkas.infra.sandbox.finding import find, named
-    from orkas.infra.sandbox.own import hide_memory
     from orkas.infra.sandbox.probes import run
 
     hide_memory()

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from orkas.infra.sandbox.plan import threads
 from orkas.infra.sandbox.profile import Limits
 
 __all__ = ["World"]
@@ -44,7 +45,7 @@ class World:
         self.reached = False
         """Somebody outside could connect to who listens inside."""
         self.crowded_s = 0.0
-        """How long there were more than twice the processes that a command may have."""
+        """How long there were far more processes than a command may have on top of those of the machine."""
         self.target: subprocess.Popen[bytes] | None = None
         self._limits = limits
         self._heard: set[str] = set()
@@ -168,11 +169,12 @@ class World:
         """Meanwhile who listens inside is looked for, and processes are counted."""
         over = threading.Event()
         before = self._processes()
+        most = 2 * self._limits.processes + threads()
 
         def look() -> None:
             last = time.monotonic()
             while not over.wait(0.02):
-                crowded = self._processes() - before > 2 * self._limits.processes
+                crowded = self._processes() - before > most
                 self.crowded_s += time.monotonic() - last if crowded else 0
                 last = time.monotonic()
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._free), 0.2):
