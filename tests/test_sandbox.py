@@ -282,8 +282,7 @@ async def test_git_obeys_what_it_obeyed_before(repository: Walled, command: str)
 @linux
 async def test_git_works_inside(repository: Walled) -> None:
     text = await repository.text(
-        "git config --global user.email a@b; git config --global user.name n; echo x > f; git add f; "
-        "git commit -qm one; git checkout -qb two; git stash list; git log --oneline | wc -l; git status --short"
+        "echo x > f; git add f; git -c user.email=a@b -c user.name=n commit -qm one; git checkout -qb two; git stash list; git log --oneline | wc -l; git status --short"
     )
     assert "1\n[exit code 0]" in text
 

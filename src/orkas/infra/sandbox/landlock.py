@@ -65,7 +65,8 @@ class Landlock:
         told["seccomp"] = seccomp.program(network=profile.network, alone=True)
         told["powerless"] = True
         temp = str(profile.temp / "tmp")
-        return Wrapping([], [], told, {"TMPDIR": temp, "TMP": temp, "TEMP": temp})
+        env = {"TMPDIR": temp, "TMP": temp, "TEMP": temp, "XDG_CACHE_HOME": str(profile.temp / "home0")}
+        return Wrapping([], [], told, env)
 
 
 def _all_rights(version: int) -> int:
