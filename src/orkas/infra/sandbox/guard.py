@@ -26,7 +26,7 @@ __all__ = ["Guard", "harmless"]
 
 _MOST_BYTES = 1 << 20
 """Of a file that is kept to be put back; a larger one is only known by its size and time."""
-_MOST_ENTRIES = 400
+_MOST_ENTRIES = 200
 _SUFFIX = ".set-aside"
 
 

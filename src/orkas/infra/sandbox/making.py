@@ -55,19 +55,37 @@ def temporary(cwd: Path) -> Path:
             found = Path(os.path.realpath(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")))
             for name in ("tmp", *(f"home{n}" for n in range(len(folders.homes())))):
                 (found / name).mkdir()
+            _hold(found)  # until this program ends
             _made[cwd] = found
         return found
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what programs left that were killed: folders of ours whose process is gone."""
+    """Remove what programs left that were killed: folders of ours whose process is gone, and that nobody holds."""
     for path in folder.glob(f"{_PREFIX}*-*"):
         owner = path.name.removeprefix(_PREFIX).partition("-")[0]
-        try:
-            if owner.isdecimal() and path.lstat().st_uid == os.getuid() and not _runs(int(owner)):
-                shutil.rmtree(path, ignore_errors=True)
-        except OSError:
-            continue
+        if owner.isdecimal() and not _runs(int(owner)) and (held := _hold(path)) is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(held)
+
+
+def _hold(folder: Path) -> int | None:
+    """Hold a folder of ours as long as the descriptor is open; None: somebody does, or it is not ours. A process may
+    be unseen, in a container that shares the folder for temporary files."""
+    import fcntl
+
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if os.fstat(descriptor).st_uid == os.getuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
 
 
 def _runs(pid: int) -> bool:

@@ -64,7 +64,7 @@ class Wrapping(Struct):
     """How a backend starts a command."""
 
     argv: list[str]
-    """Words in front of the launcher. ``{0}``, ``{1}`` … are the numbers of the descriptors of ``inputs``."""
+    """Words in front of the launcher. A word ``{0}``, ``{1}`` … stands for a descriptor of ``inputs``."""
     inputs: list[bytes] = []
     """Contents that the child finds open."""
     plan: dict[str, object] = {}
