@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from cli_support import orkas
 from orkas import Agent
 from orkas.harness.policy import Mode, Policy
 from orkas.harness.tool import ToolContext
 from orkas.infra.errors import ToolFailed
-from orkas.infra.sandbox import Guard, Profile, find, profile
+from orkas.infra.sandbox import Guard, Limits, Profile, Wrapping, find, profile
 from orkas.infra.sandbox.bubblewrap import Bubblewrap
 from orkas.infra.sandbox.bubblewrap import program as bubblewrap
 from orkas.infra.sandbox.finding import trial
@@ -245,6 +246,32 @@ async def test_stop_at_any_moment_of_the_start_leaves_nobody(walled: Walled, mom
     while mark.encode() in subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True).stdout:
         assert time.monotonic() < give_up
         await asyncio.sleep(0.02)
+
+
+@linux
+@pytest.mark.parametrize("name", BOTH)
+async def test_a_command_that_uses_too_much_memory_is_ended_and_told(tmp_path: Path, name: str) -> None:
+    walls = backend(name)
+
+    class Small:
+        """The backend, with little memory for a command."""
+
+        name, after = "small", False
+
+        def wrap(self, profile: Profile) -> Wrapping:
+            return walls.wrap(structs.replace(profile, limits=Limits(memory=128 << 20)))
+
+    walled = Walled(tmp_path, Small())
+    greedy = "import time; x = [(bytearray(b'x' * (32 << 20)), time.sleep(0.05)) for _ in range(64)]"
+    text = await walled.text(f'{sys.executable} -c "{greedy}"; echo not reached')
+    assert "[it used more memory than a command may, so it was ended]\n" in text and "[exit code 137" in text
+    assert "not reached" not in text
+
+
+@linux
+async def test_programs_that_reserve_memory_by_the_terabyte_run(walled: Walled) -> None:
+    reserve = "import mmap; mmap.mmap(-1, 1 << 43, flags=mmap.MAP_PRIVATE | 0x4000); print('fine')"
+    assert "fine" in await walled.text(f'{sys.executable} -c "{reserve}"')
 
 
 # what other programs obey

@@ -28,8 +28,10 @@ _SIGKILL, _SIGTERM = 9, 15
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _ON_FILES = 1 | 2 | 4 | 1 << 14 | 1 << 15
 """The rights of Landlock that a rule on something else than a folder may hold."""
-_COUNT_S = 0.1
-"""Between two counts of the processes, where the kernel does not count them."""
+_LOOK_S = 0.1
+"""Between two looks at what the command uses."""
+TOO_MANY, TOO_MUCH = -1_000, -2_000
+"""Told instead of the exit code of a command that was ended for its processes, or for its memory."""
 
 
 def main() -> None:
@@ -46,15 +48,14 @@ def main() -> None:
     os.dup2(0, 1)  # the output of the command ends with its last writer, and that are not we
     os.dup2(0, 2)
     _tell(status, command)
-    if plan.get("most"):
-        _count(plan)
+    ended_for = _watch(plan) if plan else [0]
     while True:
         try:
             pid, raw = os.wait()
         except ChildProcessError:
             return
         if pid == command:
-            _tell(status, os.waitstatus_to_exitcode(raw))
+            _tell(status, ended_for[0] or os.waitstatus_to_exitcode(raw))
             os.close(status)
 
 
@@ -102,21 +103,43 @@ def _kill_children() -> None:
             break
 
 
-def _count(plan: dict) -> None:  # type: ignore[type-arg]
-    """Look at the number of processes again and again; too many are all ended. For root, whom the kernel lets fork."""
+def _watch(plan: dict) -> list[int]:  # type: ignore[type-arg]
+    """Look again and again at the memory of the whole command, which no limit of a process holds, and for root at the
+    number of processes, which the kernel does not count. What is too much is ended; the list says for what."""
     import _signal
 
-    most, inside, before = plan["most"], plan["namespace"], _machine()
+    most, inside, memory = plan["most"], plan["namespace"], plan["memory"]
+    threads, free = _machine(), _free()
+    ended_for = [0]
 
     def look(*_: object) -> None:
+        if most and (len(os.listdir("/proc")) > most if inside else _machine() - threads > most):  # noqa: PTH208
+            ended_for[0] = TOO_MANY
+        elif free - _free() > memory and _resident(inside) > memory // 2:
+            ended_for[0] = TOO_MUCH
+        else:
+            return
         if inside:
-            if len(os.listdir("/proc")) > most:  # noqa: PTH208 - pathlib takes long to load
-                os.kill(-1, _SIGKILL)
-        elif _machine() - before > most:
+            os.kill(-1, _SIGKILL)
+        else:
             _kill_descendants()
 
     _signal.signal(_signal.SIGALRM, look)
-    _signal.setitimer(_signal.ITIMER_REAL, _COUNT_S, _COUNT_S)
+    _signal.setitimer(_signal.ITIMER_REAL, _LOOK_S, _LOOK_S)
+    return ended_for
+
+
+def _free() -> int:
+    """Bytes that the machine could still give."""
+    _, _, rest = _read("/proc/meminfo").partition(b"MemAvailable:")
+    return int(rest.split(None, 1)[0]) * 1024 if rest else 0
+
+
+def _resident(inside: bool) -> int:
+    """Bytes of memory that the processes of the command hold; what they share counts for each."""
+    names = [n for n in os.listdir("/proc") if n.isdigit()] if inside else list(map(str, _descendants()))  # noqa: PTH208
+    pages = [_read(f"/proc/{name}/statm").split() for name in names]
+    return sum(int(fields[1]) for fields in pages if len(fields) > 1) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _machine() -> int:

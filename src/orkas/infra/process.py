@@ -51,6 +51,8 @@ _FREE_BYTES = 256 * 1024 * 1024
 _PAUSE_S = 0.005
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 """Costs about 6 ms of processor time a command."""
+_EXCEEDED = {-1_000: "processes", -2_000: "memory"}
+"""As ``TOO_MANY`` and ``TOO_MUCH`` of the launcher."""
 _SURE_S = 5.0
 """Commands that ran longer are looked for among all processes: numbers may have been reused."""
 
@@ -134,6 +136,8 @@ class Ended:
     seconds: float
     timed_out: bool = False
     stopped: bool = False
+    exceeded: str = ""
+    """It was ended because it used too much of this: memory or processes."""
     left_running: bool = False
     """The command ended but children of it did not: they were ended after it."""
 
@@ -171,6 +175,7 @@ async def run(
             await reader.drained(DRAIN_S)
             ended.left_running = child.reap()
             ended.code = child.code
+            ended.exceeded = child.exceeded
             if not child.started and start.wrapping is not None and not abort.fired:
                 why = output.last_line() or "it was killed"
                 raise ToolFailed(f"the sandbox could not be started: {why}; `orkas doctor` says more")
@@ -280,7 +285,14 @@ class _Child:
             code = self._status.code if self._status.code is not None else -signal.SIGKILL
         else:
             code = self._process.returncode
+        if code in _EXCEEDED:
+            code = -signal.SIGKILL
         return 128 - code if code < 0 else code
+
+    @property
+    def exceeded(self) -> str:
+        """What the launcher ended it for, besides Stop and the time limit."""
+        return _EXCEEDED.get(self._status.code or 0, "") if self._status is not None else ""
 
     def exited(self) -> asyncio.Future[None]:
         """Done when the command has exited, whoever it left behind."""

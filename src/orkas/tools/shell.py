@@ -196,6 +196,8 @@ def _ending(ended: process.Ended, limit: float) -> list[str]:
         return [f"[time limit of {limit:g} s reached; the command and its children were ended]"]
     assert ended.code is not None
     notes = []
+    if ended.exceeded:
+        notes.append(f"[it used more {ended.exceeded} than a command may, so it was ended]")
     if ended.left_running:
         notes.append("[processes that the command left running were ended with it]")
     return [*notes, f"[exit code {ended.code}{_signal_name(ended.code)}]"]

@@ -16,6 +16,7 @@ def plan(profile: Profile, *, namespace: bool) -> dict[str, object]:
         "namespace": namespace,
         "limits": _limits(profile.limits, namespace),
         "most": profile.limits.processes if _uncounted() else 0,
+        "memory": profile.limits.memory_bytes,
     }
     if namespace and profile.network:
         from orkas.infra.sandbox.landlock import scope
@@ -38,7 +39,6 @@ def _limits(limits: Limits, namespace: bool) -> list[tuple[int, int]]:
     return [
         (r.RLIMIT_CORE, 1),  # 1 and not 0: with 0 the kernel still pipes a dump to a program outside
         (r.RLIMIT_NPROC, processes),
-        (r.RLIMIT_DATA, limits.memory_bytes),
         (r.RLIMIT_FSIZE, limits.file),
         (r.RLIMIT_CPU, limits.cpu_s),
         (r.RLIMIT_NOFILE, limits.files),

@@ -27,7 +27,8 @@ class Limits(Struct, frozen=True):
     processes: int = 2_048
     """Processes and threads of the command (of the user, on top of all that run, where there is no user namespace)."""
     memory: int = 0
-    """Bytes of private memory a process may have; 0: three quarters of the machine's."""
+    """Bytes of memory the whole command may hold; 0: three quarters of the machine's. Looked at by the launcher: a
+    limit of the kernel would count what programs only reserve, which some do by the terabyte."""
     file: int = 16 * _GIB
     """Bytes a file may grow to."""
     cpu_s: int = 3_600

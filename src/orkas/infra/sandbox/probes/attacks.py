@@ -459,6 +459,7 @@ def memory(w: World) -> None:
     try:
         for _ in range(16):
             whole.append(bytearray(b"x" * (64 << 20)))
+            time.sleep(0.05)
     except MemoryError:
         return
     escaped("1 GiB")
