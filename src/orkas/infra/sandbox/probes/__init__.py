@@ -135,7 +135,7 @@ PROBES = (
     Probe("limits_of_target", "change the limits of a process outside", lambda w: w.limits_changed),
     Probe("settings_of_the_kernel", "write below /proc/sys", _quiet),
     Probe("groups", "make or change control groups, write below /sys",
-          lambda w: any(Path("/sys/fs/cgroup").glob(f"**/{w.token}"))),
+          lambda w: w.group_made),
     Probe("environ_of_parents", "read the environment of Orkas itself", _quiet),
     Probe("device_nodes", "make and open devices", _quiet),
     Probe("new_namespaces", "make a namespace of its own", _quiet),

@@ -331,10 +331,7 @@ def groups(w: World) -> None:
     for folder in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids"):
         with trying():
             os.mkdir(os.path.join(folder, w["token"]))
-    with trying():
-        Path("/sys/fs/cgroup/cgroup.procs").write_text(str(os.getpid()))
-        escaped("cgroup.procs")
-    for path in ("/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/uevent_helper"):
+    for path in ("/sys/fs/cgroup/cgroup.procs", "/sys/kernel/mm/transparent_hugepage/enabled"):
         with trying(), open(path, "r+b"):
             escaped(path)
 
@@ -370,12 +367,11 @@ def new_namespaces(w: World) -> None:
 
 def mounts(w: World) -> None:
     os.mkdir("spot")
-    if libc.mount(b"tmpfs", b"spot", b"tmpfs", 0, None) == 0 or libc.mount(b"/", b"spot", None, 4096, None) == 0:
+    if libc.mount(b"tmpfs", b"spot", b"tmpfs", 0, None) == 0:
+        libc.umount2(b"spot", 2)
         escaped("mounted")
-    if libc.umount2(w["home"].encode(), 2) == 0 or libc.umount2(b"/tmp", 2) == 0:
+    if libc.umount2(w["home"].encode(), 2) == 0:
         escaped("unmounted")
-    if libc.mount(None, b"/", None, 32 | 4096, None) == 0:
-        escaped("remounted")
     if call((428, 428), -100, b"/", 1) >= 0 or call((430, 430), b"tmpfs", 0) >= 0 or libc.chroot(b".") == 0:
         escaped("a mount in other words")
 
@@ -418,12 +414,15 @@ def kernel_doors(w: World) -> None:
 
 
 def terminals(w: World) -> None:
-    for path in ("/dev/tty", w["terminal"], "/dev/console", "/dev/tty1", "/dev/vcs1", "/dev/uinput"):
+    for path in ("/dev/tty", w["terminal"]):
         with trying():
             descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY)
             os.write(descriptor, w["token"].encode())
-            for byte in b"evil":
-                libc.ioctl(descriptor, 0x5412, ctypes.c_char_p(bytes([byte])))
+            libc.ioctl(descriptor, 0x5412, ctypes.c_char_p(b"x"))
+    for path in ("/dev/console", "/dev/tty1", "/dev/vcs1", "/dev/uinput"):
+        with trying():
+            os.close(os.open(path, os.O_RDWR | os.O_NOCTTY))
+            escaped(path)
 
 
 def kernel_log(w: World) -> None:

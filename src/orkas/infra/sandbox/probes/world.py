@@ -218,6 +218,15 @@ class World:
         return bool(left)
 
     @property
+    def group_made(self) -> bool:
+        """There is a control group with our name; it is taken away."""
+        found = [path for depth in ("", "*/") for path in Path("/sys/fs/cgroup").glob(f"{depth}{self.token}")]
+        for path in found:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        return bool(found)
+
+    @property
     def target_lives(self) -> bool:
         time.sleep(0.1)
         return self._living.poll() is None
