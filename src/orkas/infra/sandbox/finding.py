@@ -105,7 +105,7 @@ def trial(backend: Backend) -> str:
     from orkas.infra.sandbox.making import profile
 
     try:
-        with tempfile.TemporaryDirectory(prefix="orkas-trial-") as folder:
+        with tempfile.TemporaryDirectory(prefix=f"orkas-tmp-{os.getpid()}-trial-") as folder:
             cwd = Path(os.path.realpath(folder))
             code, said = attempt(launch(":", cwd=cwd, wrapping=backend.wrap(profile(cwd))), _TRIAL_S)
     except (OSError, OrkasError) as error:

@@ -96,7 +96,7 @@ def _evil(world: World, *paths: str) -> bool:
 
 
 def _late(world: World) -> bool:
-    time.sleep(0.9)
+    time.sleep(1.9)
     return (world.work / "late").exists() or world.runs(f"30.{world.number}")
 
 
