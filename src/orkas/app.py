@@ -89,6 +89,8 @@ class Agent:
     ``max_cost``: USD that one turn may cost: it ends before the request that would pass it. Needs a known price.
     ``cwd``: the folder the tools work in and may not leave; omitted: the current one.
     ``api_key``, or ``credentials`` that are asked before each request: instead of the environment and stored logins.
+    ``sandbox``: False runs shell commands without walls, with all rights of the user. True: within the best ones that
+    work here, and where none do they are refused.
     ``fallback``: who is asked when the model does not answer, one after another. ``base_url``, ``api_key`` and
     ``credentials`` go to models of the first one's vendor and to no other; ``context_window`` holds for a fallback
     only where nothing is known of its window, and ``max_output`` never raises what it can write.
@@ -113,6 +115,7 @@ class Agent:
         api_key: str | None = None,
         credentials: Credentials | None = None,
         approve: Approve = "all",
+        sandbox: bool = True,
         thinking: ThinkingLevel | None = None,
         fallback: str | LLMProvider | Sequence[str | LLMProvider] | None = None,
         output: Any = None,
@@ -144,6 +147,7 @@ class Agent:
         self._system = system
         self._output = _output(output)
         self._policy = Policy(approve)
+        self._sandbox: Literal["find", "off"] = "find" if sandbox else "off"
         self._thinking: ThinkingLevel | None = thinking
         self._max_rounds = max_rounds
         self._max_retries = max_retries
@@ -440,7 +444,9 @@ class Agent:
             tools=self._tools,
             offered=(),
             policy=self._policy,
-            context=ToolContext(self.cwd, abort, files=self.session.files, undo=self._watching()),
+            context=ToolContext(
+                self.cwd, abort, files=self.session.files, sandbox=self._sandbox, undo=self._watching()
+            ),
             meter=self._meter,
             compactor=self._compactor,
             inbox=self.session.inbox,

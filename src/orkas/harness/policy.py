@@ -71,7 +71,8 @@ class Policy:
     def decide(self, tool: str, arguments: Mapping[str, Any] | None, context: ToolContext | None = None) -> Verdict:
         """``ask`` is answered only where somebody can be asked. Tools the policy does not know were given by the
         program that runs us: they are allowed."""
-        return self._settled(_judged(tool, arguments or {}, self.mode))
+        walls = context is None or context.sandbox != "off"
+        return self._settled(_judged(tool, arguments or {}, self.mode, walls=walls))
 
     def _settled(self, verdict: Verdict) -> Verdict:
         if verdict.verdict != "ask" or (self.mode in ("ask", "edits") and not self.headless):
@@ -81,10 +82,21 @@ class Policy:
         return Verdict("deny", [*verdict.reasons, f"nobody can be asked (--approve {self.mode})"])
 
 
-def _judged(tool: str, arguments: Mapping[str, Any], mode: Mode) -> Verdict:
+_NO = (None, False, "false", "0")
+
+
+def _beyond(arguments: Mapping[str, Any]) -> list[str]:
+    """What a command asks for beyond the sandbox. Whatever is not plainly a no is a yes."""
+    named = {"network": "it wants the network", "outside": "it wants to run outside the sandbox"}
+    return [reason for name, reason in named.items() if arguments.get(name) not in _NO]
+
+
+def _judged(tool: str, arguments: Mapping[str, Any], mode: Mode, *, walls: bool) -> Verdict:
     if tool == "shell":
         command = arguments.get("command")
-        return check_command(command) if isinstance(command, str) else _ALLOW
+        verdict = check_command(command) if isinstance(command, str) else _ALLOW
+        beyond = _beyond(arguments) if walls and verdict.verdict != "deny" else []
+        return Verdict("ask", [*verdict.reasons, *beyond]) if beyond else verdict
     if tool in _EDITS:
         path = _patched(arguments) if tool == "apply_patch" else str(arguments.get("path", "a file"))
         if any(part.casefold() == ".git" for part in path.replace("\\", "/").split("/")):

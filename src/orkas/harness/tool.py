@@ -10,7 +10,7 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import msgspec
 
@@ -21,6 +21,7 @@ from orkas.infra.threads import in_thread
 
 if TYPE_CHECKING:
     from orkas.harness.undo.keeper import Keeper
+    from orkas.infra.sandbox import Backend
 
 __all__ = ["FunctionTool", "Tool", "ToolContext", "ToolResult", "check_arguments", "tool"]
 
@@ -35,6 +36,8 @@ class ToolContext(msgspec.Struct, eq=False):
     """Extra variables for child processes, besides the short allow-list."""
     files: Path | None = None
     """Folder for whole outputs whose preview goes to the model; None: no place for them."""
+    sandbox: Backend | Literal["find", "off"] = "find"
+    """What is put around commands: the best that works here, nothing (the user said so), or this one."""
     progress: Callable[[str], None] = lambda _text: None
     """Say that the tool is alive; shown to the user, not to the model. The same text again says nothing."""
     undo: Keeper | None = None

@@ -102,6 +102,7 @@ ENGINES = ("brave", "tavily", "searxng", "duckduckgo")
 KEYS: Mapping[str, Key] = {
     "model": Key("", _line, "ORKAS_MODEL", "default model string; empty: what is found on this machine"),
     "approve": Key("all", _one_of("ask", "edits", "all", "none"), None, "what happens to calls the policy asks about"),
+    "sandbox": Key("on", _one_of("on", "off"), None, "walls of the system around shell commands"),
     "thinking": Key("", _one_of("", "off", "low", "medium", "high"), None, "reasoning effort; empty: the vendor's own"),
     "max_rounds": Key(100, _count, None, "model calls one turn may make"),
     "catalogues.litellm": Key("", _address, None, "where the price list of LiteLLM is fetched; empty: the public one"),

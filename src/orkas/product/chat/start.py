@@ -44,7 +44,8 @@ def make_agent(options: argparse.Namespace, model: Any) -> Agent:
     try:
         return Agent(
             model, session=session, cwd=options.cwd, system=options.system or "", tools=_tools(options.tools),
-            thinking=options.thinking, base_url=options.base_url, fallback=options.fallback or (), **more,
+            thinking=options.thinking, sandbox=getattr(options, "sandbox", True), base_url=options.base_url,
+            fallback=options.fallback or (), **more,
         )  # fmt: skip
     except BaseException:
         session.close()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orkas.harness.sessions.session import Session
     from orkas.harness.tool import Tool
 
-__all__ = ["agent_for", "session_for", "settings_for", "tools_for"]
+__all__ = ["agent_for", "session_for", "settings_for", "tools_for", "walls"]
 
 
 def settings_for(options: argparse.Namespace) -> config.Settings:
@@ -50,6 +50,13 @@ def _catalogue_trouble() -> str:
     return trouble()
 
 
+def walls(settings: config.Settings) -> bool:
+    """Whether shell commands run in the sandbox; that they do not is said."""
+    if settings["sandbox"] == "off":
+        out.warning("the sandbox is off: shell commands run with all your rights (`orkas config set sandbox on`)")
+    return bool(settings["sandbox"] == "on")
+
+
 def agent_for(options: argparse.Namespace) -> Agent:
     """The agent of these options, its conversation still in memory.
 
@@ -68,6 +75,7 @@ def agent_for(options: argparse.Namespace) -> Agent:
         cwd=options.cwd,
         base_url=options.base_url,
         approve=settings["approve"],
+        sandbox=walls(settings),
         thinking=settings["thinking"] or None,
         fallback=getattr(options, "fallback", []),
         output=_schema(getattr(options, "schema", None)),

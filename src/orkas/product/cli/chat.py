@@ -53,11 +53,12 @@ def _do(options: argparse.Namespace) -> int:
 
 
 def _chat(options: argparse.Namespace) -> int:
-    from orkas.product.cli.agents import settings_for
+    from orkas.product.cli.agents import settings_for, walls
 
     settings = settings_for(options)
     options.model = settings["model"] or None
     options.approve = settings["approve"]
+    options.sandbox = walls(settings)
     options.thinking = settings["thinking"] or None
     options.max_rounds = settings["max_rounds"]
     try:

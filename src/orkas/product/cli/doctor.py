@@ -43,6 +43,7 @@ def parser() -> parsing.Parser:
         "It changes nothing without --repair.",
         example="orkas doctor --repair",
     )
+    own.add_argument("--probes", action="store_true", help="try forty ways out of the sandbox; takes half a minute")
     own.add_argument("--repair", action="store_true", help="repair conversations; a copy of each as it was is kept")
     return parsing.common(own, _do)
 
@@ -51,6 +52,7 @@ def _do(options: argparse.Namespace) -> int:
     from orkas.infra.redact import redact
 
     checks = [_mended if check is _sessions and options.repair else check for check in _CHECKS]
+    checks += [_probes] if options.probes else []
     found = [finding for check in checks for finding in _safely(check)]
     for finding in found:
         finding.text = redact(finding.text)
@@ -357,12 +359,56 @@ def _statistics() -> Iterator[Finding]:
         yield Finding("statistics", "ok", f"What is used is counted in {statistics.folder()}.")
 
 
+def _sandbox() -> Iterator[Finding]:
+    from orkas.infra.sandbox import find
+
+    found = find()
+    if config.load(tolerant=True)["sandbox"] == "off":
+        yield Finding("sandbox", "warning", "It is off: shell commands run with all your rights. "
+                      "`orkas config set sandbox on` puts walls around them again.")  # fmt: skip
+    elif found.backend is None:
+        yield Finding("sandbox", "problem", f"There is none ({found.why}), so shell commands are refused: install "
+                      "bubblewrap, or run them without walls by `orkas config set sandbox off`.")  # fmt: skip
+    elif found.why:
+        yield Finding("sandbox", "note", f"Shell commands run inside {found.backend.name}, the second best: "
+                      f"{found.why}. Installing bubblewrap closes what docs/sandbox.md lists.")  # fmt: skip
+    else:
+        yield Finding("sandbox", "ok", f"Shell commands run inside {found.backend.name}; "
+                      "`orkas doctor --probes` tries to get out.")  # fmt: skip
+
+
+_PROBES_S = 300.0
+
+
+def _probes() -> Iterator[Finding]:
+    """Forty ways out, tried in a process and a home of their own."""
+    import json
+    import shlex
+    import tempfile
+
+    from orkas.infra.process import attempt, launch
+
+    command = shlex.join([sys.executable, "-m", "orkas.infra.sandbox.probes"])
+    env = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONDONTWRITEBYTECODE": "1"}
+    with tempfile.TemporaryDirectory(prefix="orkas-probing-") as folder:
+        code, said = attempt(launch(command, cwd=Path(folder), env=env), _PROBES_S)
+    results = [json.loads(line) for line in said.splitlines() if line.startswith(b"{")]
+    if code == 2:
+        yield Finding("probes", "problem", "There is no sandbox to be probed.")
+        return
+    for result in results:
+        if not result["contained"]:
+            yield Finding("probes", "warning", f"Not contained: a command can {result['tries']} ({result['name']}).")
+    held = sum(result["contained"] for result in results)
+    if code not in (0, 1):
+        last = said.decode(errors="replace").strip().rpartition("\n")[2]
+        yield Finding("probes", "problem", f"The probes did not end ({held} were contained): {last}.")
+    else:
+        yield Finding("probes", "ok", f"{held} of {len(results)} ways out of the sandbox are closed.")
+
+
 def _plainly() -> Iterator[Finding]:
     """What a user must know and could think otherwise."""
-    yield Finding(
-        "sandbox", "warning", "There is no OS sandbox yet: shell commands run with your rights inside a list of "
-        "blocked ones, which is a speed bump and no wall.",
-    )  # fmt: skip
     yield Finding(
         "approve", "note", "Approvals do not exist yet, so --approve is `all` by default: what the policy would ask "
         "about runs, what it denies does not; --approve none denies both.",
@@ -371,5 +417,5 @@ def _plainly() -> Iterator[Finding]:
 
 _CHECKS = (
     _versions, _home, _settings, _log, _model, _catalogue, _keys, _local_model, _terminal, _extras, _sessions, _undo,
-    _statistics, _plainly,
+    _statistics, _sandbox, _plainly,
 )  # fmt: skip
