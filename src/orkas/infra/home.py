@@ -16,8 +16,8 @@ def home() -> Path:
     if given := os.environ.get("ORKAS_HOME"):
         if given not in _known:
             place = Path(given).expanduser()
-            if not place.is_absolute():
-                return place.absolute()  # it depends on the current folder
+            if given.startswith("~") or not place.is_absolute():
+                return place.absolute()  # it depends on who we are or where
             _known[given] = place
         return _known[given]
     import platformdirs
