@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from contextlib import aclosing
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from hypothesis import strategies as st
 from cli_support import environ, orkas
 from hurried import hurry
 from orkas import Agent, Session, tool
-from orkas.harness import pairing
+from orkas.harness import pairing, statistics
 from orkas.harness.fallback import COOL_S, Candidate, Succession
 from orkas.harness.retry import BRIEF_S, MAX_RETRIES, Retries
 from orkas.infra.errors import ProviderError, UsageError
@@ -371,9 +369,7 @@ def test_statistics_name_who_was_asked() -> None:
     a, b = scripted("a", failure("server"), failure("auth")), scripted("b", "Hello.")
     with Session.open("trip") as session:
         hurry(Agent(a, fallback=b, tools=[], session=session).run("go"))
-    [path] = Path(os.environ["ORKAS_HOME"], "stats").glob("*.jsonl")
-    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    assert [(line.get("model"), line.get("calls", 0), line.get("retries", 0)) for line in lines] == [
+    assert [(line.model, line.calls, line.retries) for line in statistics.read().lines] == [
         ("scripted/a", 0, 1), ("scripted/b", 0, 1), ("scripted/b", 1, 0),
     ]  # fmt: skip
 
