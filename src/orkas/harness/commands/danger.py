@@ -20,7 +20,7 @@ from orkas.harness.commands.programs import judge_program, runs_when_evaluated
 from orkas.harness.commands.syntax import Group, Lit, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
 from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, arguments, one_text, printed
 
-__all__ = ["Judge"]
+__all__ = ["Judge", "started"]
 
 Level = Literal["ask", "deny"]
 MAX_NESTED = 60
@@ -336,6 +336,26 @@ class Judge:
             self.ask("a shell runs what another program prints or a file holds")
         else:
             self.string(Arg(text), scope)
+
+
+class _Listing(Judge):
+    """Also remembers what is started, and what might be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, ...]] = []
+
+    def run(self, args: list[Arg], scope: Scope, stdin: Stdin | None = None) -> None:
+        self.seen.append(tuple(a.text for a in args))
+        super().run(args, scope, stdin)
+
+
+def started(command: str) -> list[tuple[str, ...]]:
+    """Every command that this command line starts, through wrappers, shells and substitutions, with its arguments as
+    far as the text tells them; rather too many than too few."""
+    listing = _Listing()
+    listing.command(command)
+    return listing.seen
 
 
 def _stdin_of(command: Simple, scope: Scope) -> Stdin | None:

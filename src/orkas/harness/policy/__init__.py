@@ -1,0 +1,248 @@
+"""Which tool calls run, which need a person's yes, which never run.
+
+Three things are asked in turn: the block list and what always needs a person (``check_command``), the user's rules and
+grants, and the mode. Deny beats ask beats allow, whichever of them says so. What a command does is told by
+``orkas.harness.commands.effects``, which trusts only what it knows. None of this is a sandbox: it decides what is
+started, the sandbox decides what a started program can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+from orkas.harness.tool import ToolContext
+from orkas.infra.errors import UsageError
+
+if TYPE_CHECKING:
+    from orkas.harness.commands.effects import Effects
+    from orkas.harness.policy.grants import Grant, Grants
+    from orkas.harness.policy.rules import Rules
+
+__all__ = ["Mode", "Policy", "Verdict", "as_judged", "check_command"]
+
+Mode: TypeAlias = Literal["ask", "edits", "all", "none"]
+Decision: TypeAlias = Literal["allow", "ask", "deny"]
+
+EDITS = frozenset({"write_file", "edit_file", "apply_patch"})
+READS = frozenset({"read_file", "list_files", "search_files", "read_result"})
+_ALWAYS_ASKED = {"network": "it asks for the network", "outside": "it asks to run outside the sandbox"}
+"""Arguments of ``shell`` that are a permission of their own."""
+_MAX_COMMAND = 20_000
+"""Characters of a command outside here-documents beyond which nobody reads it: ask."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    verdict: Decision
+    reasons: list[str]
+    """Plain clauses, empty when allowed without remark."""
+    grant: Grant | None = None
+    """What a yes for longer than once would store; None: it can be said once only, or nothing is asked."""
+
+
+_ALLOW = Verdict("allow", [])
+
+
+def check_command(command: str) -> Verdict:
+    """Judge a shell command by its text; nothing is run or looked up.
+
+    ``deny``: the block list. ``ask``: what it does cannot be told from the text, or reaches beyond the working folder.
+    """
+    from orkas.harness.commands.danger import (
+        Judge,  # the grammar is loaded with the first command, not with the package
+    )
+
+    judge = Judge()
+    judge.command(command)
+    denied = [reason for level, reason in judge.findings if level == "deny"]
+    if denied:
+        return Verdict("deny", denied)
+    asked = [reason for _, reason in judge.findings]
+    if len(command) > _MAX_COMMAND and "<<" not in command:
+        asked.append("it is too long to be read")
+    return Verdict("ask", asked) if asked else _ALLOW
+
+
+_QUIET_GIT = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "diff.ignoreSubmodules",
+    "GIT_CONFIG_VALUE_1": "dirty",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""git without what its own settings could start while it only reads."""
+
+
+def as_judged(command: str) -> tuple[str, Mapping[str, str]]:
+    """The command as it is run, and variables for it. One that only reads is written again with each argument in
+    quotes, so that the shell cannot read it in another way than the policy did; every other runs as it is."""
+    from orkas.harness.commands.effects import effects_of
+
+    effects = effects_of(command)
+    if effects.kind != "reads":
+        return command, {}
+    return effects.text or command, _QUIET_GIT if "git" in effects.programs else {}
+
+
+class Policy:
+    """The one seam between a call of the model and its execution: asked before each tool runs.
+
+    ``mode``: ``ask``: what only reads runs, the rest is asked; ``edits``: writing in the working folder is approved
+    too; ``all``: whatever would be asked is approved; ``none``: it is denied. A deny is never approved.
+    ``headless``: there is nobody to ask, so every question is denied. ``sandbox``: the sandbox that commands run in;
+    empty: none. ``rules``: None takes those of the user's configuration.
+    """
+
+    def __init__(
+        self, mode: Mode = "ask", *, headless: bool = True, rules: Rules | None = None, sandbox: str = ""
+    ) -> None:
+        self.mode: Mode = mode
+        self.headless = headless
+        self.sandbox = sandbox
+        self._rules = rules
+        self._grants: Grants | None = None
+
+    @property
+    def grants(self) -> Grants:
+        """What this agent's user has approved so far."""
+        if self._grants is None:
+            from orkas.harness.policy.grants import Grants
+
+            self._grants = Grants()
+        return self._grants
+
+    @property
+    def rules(self) -> Rules:
+        """The user's rules.
+
+        Raises:
+            UsageError: one of them cannot be used.
+        """
+        if self._rules is None:
+            from orkas.harness.policy.rules import Rules
+
+            self._rules = Rules.load()
+        return self._rules
+
+    def decide(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        context: ToolContext | None = None,
+        *,
+        read_only: bool | None = None,
+    ) -> Verdict:
+        """``ask`` is answered only where somebody can be asked. ``read_only``: what the tool says of itself; a tool
+        that says nothing was given by the program that runs us, and is allowed unless a rule speaks."""
+        given = arguments or {}
+        cwd = context.cwd if context is not None else Path.cwd()
+        try:
+            rule = self.rules.judge(tool, given, cwd) if self.rules else None
+        except UsageError as error:
+            return Verdict("deny", [str(error)])
+        if rule is not None and rule.level == "deny":
+            return Verdict("deny", [f"the rule “{rule}” denies it"])
+        fixed = self._fixed(tool, given, cwd)
+        if fixed is not None and fixed.verdict == "deny":
+            return fixed
+        reasons = list(fixed.reasons) if fixed is not None else []
+        if rule is not None and rule.level == "ask":
+            reasons.append(f"the rule “{rule}” asks")
+        if reasons:
+            return self._settled(reasons, None, "all")
+        if rule is not None:
+            return _ALLOW
+        return self._by_mode(tool, given, cwd, read_only)
+
+    def _fixed(self, tool: str, arguments: Mapping[str, Any], cwd: Path) -> Verdict | None:
+        """What holds whatever rules, grants and mode say: a deny, or a question that must be put each time."""
+        if tool == "shell":
+            command = arguments.get("command")
+            verdict = check_command(command) if isinstance(command, str) else _ALLOW
+            if verdict.verdict == "deny":
+                return verdict
+            asked = [why for name, why in _ALWAYS_ASKED.items() if arguments.get(name)]
+            if isinstance(command, str) and (ours := _own_data(command, cwd)):
+                return Verdict("deny", [f"it changes {ours}, which is Orkas' own data"])
+            return Verdict("ask", [*verdict.reasons, *asked])
+        if tool in EDITS:
+            return _odd_path(tool, arguments)
+        return None
+
+    def _by_mode(self, tool: str, arguments: Mapping[str, Any], cwd: Path, read_only: bool | None) -> Verdict:
+        if tool == "shell":
+            command = arguments.get("command")
+            if not isinstance(command, str):
+                return _ALLOW  # the tool says what is wrong with it
+            asked, by_edits = self._about_command(command, cwd)
+        elif tool in EDITS:
+            asked, by_edits = [f"{tool} changes {_path(arguments)}"], True
+        elif tool == "web_fetch":
+            asked, by_edits = ["it sends a request to another machine"], False
+        elif tool in READS or read_only is not False:
+            return _ALLOW
+        else:
+            asked, by_edits = [f"{tool} may change something"], False
+        if not asked or (by_edits and self.mode == "edits"):
+            return _ALLOW
+        from orkas.harness.policy.grants import grant_for
+
+        grant = grant_for(tool, arguments, cwd, self.sandbox, by_path=tool in EDITS)
+        if self.grants.holds(grant):
+            return _ALLOW
+        return self._settled(asked, grant, "edits" if by_edits else "all")
+
+    def _about_command(self, command: str, cwd: Path) -> tuple[list[str], bool]:
+        """What a person is asked about a command, nothing when it only reads; whether mode ``edits`` approves it."""
+        from orkas.harness.commands.effects import effects_of
+        from orkas.harness.policy import surroundings
+
+        effects = effects_of(command)
+        odd = surroundings.harmful(effects, cwd, sandboxed=bool(self.sandbox))
+        if effects.kind == "reads":
+            return odd, False
+        odd += surroundings.deletes_much(command, cwd)
+        within = effects.kind == "writes" or (bool(self.sandbox) and effects.kind == "unknown")
+        return [*(effects.reasons or ("what it does is not known",)), *odd], within and not odd
+
+    def _settled(self, reasons: list[str], grant: Grant | None, flag: str) -> Verdict:
+        if self.mode == "all":
+            return Verdict("allow", reasons)
+        if self.mode == "none":
+            return Verdict("deny", [*reasons, "nothing is approved here (--approve none)"])
+        if self.headless:
+            return Verdict("deny", [*reasons, f"nobody can be asked here; --approve {flag} would allow it"])
+        return Verdict("ask", reasons, grant)
+
+
+def _path(arguments: Mapping[str, Any]) -> str:
+    from orkas.harness.policy.rules import paths_of
+
+    return ", ".join(paths_of(arguments)) or "files"
+
+
+def _odd_path(tool: str, arguments: Mapping[str, Any]) -> Verdict | None:
+    from orkas.harness.policy.rules import is_device, paths_of
+
+    for path in paths_of(arguments):
+        if is_device(path):
+            return Verdict("deny", [f"{path} names a device or another machine, not a file here"])
+        if any(part.casefold().rstrip(". ") == ".git" for part in path.replace("\\", "/").split("/")):
+            return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
+    return None
+
+
+def _own_data(command: str, cwd: Path) -> str:
+    """The file of Orkas' own data that a command changes, as far as its text tells."""
+    from orkas.harness.commands.effects import effects_of
+    from orkas.harness.policy import surroundings
+
+    effects: Effects = effects_of(command)
+    return next((p for p in (*effects.written, *effects.beyond) if surroundings.is_our_data(p, cwd)), "")
