@@ -20,30 +20,10 @@ from orkas.harness.policy import as_judged
 COUNT = 20_000 if os.environ.get("ORKAS_FULL") else 500
 BATCH = 500
 
-PROGRAMS = (
-    "ls cat head tail wc grep sort uniq cut tr sed awk find xargs git echo printf pwd cd test [ stat file diff cmp comm"
-    " date env printenv basename dirname realpath readlink seq nl tac rev fold du df id whoami uname nproc jq od xxd"
-    " sha256sum md5sum base64 which type command read true false : timeout egrep column expr strings sleep hostname"
-).split()
-HOSTILE = (
-    "sh bash python3 perl touch rm mv cp tee env nohup nice setsid exec eval source . export canary ./canary xargs find"
-    " awk sed git make ssh curl tar rsync dd ln chmod install busybox time coproc alias unset set trap kill wait"
-).split()
-FLAGS = (
-    "-l -a -n -r -c -i -v -e -E -f -o -x -s -w -q -h -t -u -z -0 -1 -d -L -p -P -C -O -S -G -I{} -n1 -k2 -t, --help"
-    " --version --color=never -exec -execdir -delete -ok -fprint -name -type -maxdepth -print0 -print -printf --pre=./canary"
-    " --output=new --output --compress-program=./canary --ext-diff --textconv --to-command=./canary -oout --in-place"
-    " -i.bak --files0-from=- -m --check -- --oneline --stat --cached --porcelain -ls -quit -newer -C. --git-dir=x --all"
-    " -c.x=y --paginate --pager --open-files-in-pager=./canary -Ocanary --exec=./canary --null --max-count=1 -V"
-).split()
-WORDS = (
-    "a.txt b.txt sub sub/c.txt . .. * *.txt ./* sub/* [ab].txt ? ~ /etc/hostname /dev/null {a,b}.txt {-o,x} {1..3} x=y"
-    " foo 1 2 $x \"$x\" '$x' $HOME \"a b\" 'a b' a\\ b $'a\\tb' ${x:-a.txt} ${x:=b} ${x@P} ${!x} $((1+1)) $[1] $(pwd)"
-    " \"$(ls)\" `pwd` $(./canary) <(ls) >(cat) -- - \\; + {} ; '{print $1}' 's/a/b/' '1,2p' 's/a/b/e' 'e ./canary' 'w new'"
-    " 's/a/b/w new' 'BEGIN{system(\"./canary\")}' '{print > \"new\"}' '{print | \"./canary\"}' 'NR==1' . 'a*' '-o' \"-x\""
-    " \\-exec '-delete' 1d p = '$p' '/a/d' status log diff show branch tag stash config HEAD HEAD~1 HEAD:a.txt list"
-    " @{u} [[ ]] ]  ! \"\" '' \\* \\$x \"\\$(./canary)\" $'\\x2do' $\"a\" 'a\\'"
-).split(" ")
+PROGRAMS = ["ls", "cat", "head", "tail", "wc", "grep", "sort", "uniq", "cut", "tr", "sed", "awk", "find", "xargs", "git", "echo", "printf", "pwd", "cd", "test", "[", "stat", "file", "diff", "cmp", "comm", "date", "env", "printenv", "basename", "dirname", "realpath", "readlink", "seq", "nl", "tac", "rev", "fold", "du", "df", "id", "whoami", "uname", "nproc", "jq", "od", "xxd", "sha256sum", "md5sum", "base64", "which", "type", "command", "read", "true", "false", ":", "timeout", "egrep", "column", "expr", "strings", "sleep", "hostname"]
+HOSTILE = ["sh", "bash", "python3", "perl", "touch", "rm", "mv", "cp", "tee", "env", "nohup", "nice", "setsid", "exec", "eval", "source", ".", "export", "canary", "./canary", "xargs", "find", "awk", "sed", "git", "make", "ssh", "curl", "tar", "rsync", "dd", "ln", "chmod", "install", "busybox", "time", "coproc", "alias", "unset", "set", "trap", "kill", "wait"]
+FLAGS = ["-l", "-a", "-n", "-r", "-c", "-i", "-v", "-e", "-E", "-f", "-o", "-x", "-s", "-w", "-q", "-h", "-t", "-u", "-z", "-0", "-1", "-d", "-L", "-p", "-P", "-C", "-O", "-S", "-G", "-I{}", "-n1", "-k2", "-t,", "--help", "--version", "--color=never", "-exec", "-execdir", "-delete", "-ok", "-fprint", "-name", "-type", "-maxdepth", "-print0", "-print", "-printf", "--pre=./canary", "--output=new", "--output", "--compress-program=./canary", "--ext-diff", "--textconv", "--to-command=./canary", "-oout", "--in-place", "-i.bak", "--files0-from=-", "-m", "--check", "--", "--oneline", "--stat", "--cached", "--porcelain", "-ls", "-quit", "-newer", "-C.", "--git-dir=x", "--all", "-c.x=y", "--paginate", "--pager", "--open-files-in-pager=./canary", "-Ocanary", "--exec=./canary", "--null", "--max-count=1", "-V"]
+WORDS = ["a.txt", "b.txt", "sub", "sub/c.txt", ".", "..", "*", "*.txt", "./*", "sub/*", "[ab].txt", "?", "~", "/etc/hostname", "/dev/null", "{a,b}.txt", "{-o,x}", "{1..3}", "x=y", "foo", "1", "2", "$x", '"$x"', "'$x'", "$HOME", '"a', 'b"', "'a", "b'", "a\\", "b", "$'a\\tb'", "${x:-a.txt}", "${x:=b}", "${x@P}", "${!x}", "$((1+1))", "$[1]", "$(pwd)", '"$(ls)"', "`pwd`", "$(./canary)", "<(ls)", ">(cat)", "--", "-", "\\;", "+", "{}", ";", "'{print", "$1}'", "'s/a/b/'", "'1,2p'", "'s/a/b/e'", "'e", "./canary'", "'w", "new'", "'s/a/b/w", "new'", "'BEGIN{system(\"./canary\")}'", "'{print", ">", "\"new\"}'", "'{print", "|", "\"./canary\"}'", "'NR==1'", ".", "'a*'", "'-o'", '"-x"', "\\-exec", "'-delete'", "1d", "p", "=", "'$p'", "'/a/d'", "status", "log", "diff", "show", "branch", "tag", "stash", "config", "HEAD", "HEAD~1", "HEAD:a.txt", "list", "@{u}", "[[", "]]", "]", "", "!", '""', "''", "\\*", "\\$x", '"\\$(./canary)"', "$'\\x2do'", '$"a"', "'a\\'"]
 OPERATORS = [" | ", " && ", " || ", "; ", "\n", " |& ", " & ", ";", "|", "&&", " ;; "]
 REDIRECTS = ["2>/dev/null", ">/dev/null", "2>&1", "< a.txt", "> new", ">> a.txt", "<<< foo", "<<< \"$(pwd)\"", "&>/dev/null",
 ">&2", "< /dev/tcp/127.0.0.1/9", "<> new", "2>&-", ">| new", "{x}>new", "3< a.txt"]  # fmt: skip
@@ -101,7 +81,7 @@ def folder(tmp_path: Path) -> Path:
     (root / "canary").chmod(0o755)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
-        subprocess.run([*git, *words], cwd=root, check=True, env=_env(tmp_path))  # noqa: S603
+        subprocess.run([*git, *words], cwd=root, check=True, env=_env(tmp_path))
     return root
 
 
@@ -140,7 +120,7 @@ def _watched(root: Path, lines: list[str], tmp: Path) -> dict[int, set[str]]:
     (tmp / "driver.py").write_text(DRIVER)
     trace = tmp / "trace"
     command = ["strace", "-f", "-qq", "-s", "100000", "-e", "trace=execve", "-o", str(trace), "python3", "-I"]
-    subprocess.run([*command, str(tmp / "driver.py"), str(root), str(box)], check=True, env=_env(tmp))  # noqa: S603
+    subprocess.run([*command, str(tmp / "driver.py"), str(root), str(box)], check=True, env=_env(tmp))
     started: dict[int, set[str]] = {}
     current = -1
     for entry in trace.read_text(errors="replace").splitlines():
@@ -150,7 +130,7 @@ def _watched(root: Path, lines: list[str], tmp: Path) -> dict[int, set[str]]:
         if mark := re.search(r'"MARK(\d{5})"\]', found[2]):
             current = int(mark[1])
         elif current >= 0:
-            started.setdefault(current, set()).add(os.path.basename(found[1]))  # noqa: PTH119
+            started.setdefault(current, set()).add(os.path.basename(found[1]))
     return started
 
 
@@ -160,7 +140,7 @@ COVERED_TOO = {"egrep": {"grep"}, "fgrep": {"grep"}, "mawk": {"awk"}, "awk": {"m
 @pytest.mark.skipif(not (shutil.which("strace") and shutil.which("git")), reason="needs strace and git")
 @pytest.mark.timeout(3_000)
 def test_what_is_judged_read_only_starts_nothing_else_and_changes_nothing(folder: Path, tmp_path: Path) -> None:
-    rng = random.Random(int(os.environ.get("ORKAS_SEED", "7")))  # noqa: S311
+    rng = random.Random(int(os.environ.get("ORKAS_SEED", "7")))
     lines = [line(rng) for _ in range(COUNT)]
     reading = [text for text in lines if effects_of(text).kind == "reads"]
     before = _state(folder)

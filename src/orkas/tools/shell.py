@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from orkas.harness.policy import check_command
+from orkas.harness.policy import as_judged, check_command
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra import process
 from orkas.infra.errors import ToolFailed
@@ -60,7 +60,8 @@ class Shell:
             raise ToolFailed(f"this command is blocked: {'; '.join(verdict.reasons)}. Find another way or ask the user")
         notes = _missing_folder(context.cwd)
         output = Output(context.files, f"shell-{new_id()}")
-        start = process.launch(given.command, cwd=context.cwd, env=context.env)
+        command, variables = as_judged(given.command)
+        start = process.launch(command, cwd=context.cwd, env={**variables, **context.env})
         ended = await process.run(
             start, output=output, timeout_s=limit, abort=context.abort, alive_sign=context.progress
         )

@@ -1,7 +1,7 @@
 """What a command line does, told from its tree alone: it reads, it writes in the working folder, it reaches beyond.
 
-The opposite of the block list: here only what is known is trusted. A word, a flag, a construct that is in no table makes
-the whole command unknown. Nothing is executed or looked up.
+The opposite of the block list: here only what is known is trusted. A word, a flag, a construct that is in no table
+makes the whole command unknown. Nothing is executed or looked up.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ MAX_COMMANDS = 50
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 """Variables that a command line may set for itself: those in capitals can change what programs do."""
 _DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/urandom"})
+_GROUPS = ("(", "{", "if", "loop", "for")
+_FLAG_WITH_PATH = re.compile(r"(?:=|^-[A-Za-z]+)((?:/|~|\.\.(?:/|$)).*)", re.DOTALL)
 _VALUES = frozenset({"", ":-", "-", ":+", "+", "#", "##", "%", "%%"})
 """Operators of ``${x…}`` that neither set nor evaluate anything."""
 
@@ -73,7 +75,7 @@ class Effects(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...]
     reasons: tuple[str, ...]
     programs: tuple[str, ...]
-    """Every program that was judged, also those that another one starts. Nothing else is started by a part that reads."""
+    """Every program that was judged, also those that another one starts. A part that reads starts nothing else."""
     outside: tuple[str, ...]
     """What may be files outside the working folder that it reads; ``?`` for one that only the running shell knows."""
     written: tuple[str, ...]
@@ -95,16 +97,26 @@ def effects_of(command: str) -> Effects:
         survey.add("unknown", (), f"{odd}" if isinstance(odd, Unknown) else f"it could not be understood ({odd})")
         script = None
     kind: Kind = max((p.kind for p in survey.parts), key=RANK.__getitem__, default="reads")
-    reasons = tuple(dict.fromkeys(p.reason for p in survey.parts if p.reason))
+    reasons = _once([p.reason for p in survey.parts if p.reason])
     text = None
     if script is not None and kind == "reads":
         from orkas.harness.commands.canonical import quoted
 
         text = quoted(script)
     return Effects(
-        kind, tuple(survey.parts), reasons, tuple(dict.fromkeys(survey.programs)), tuple(dict.fromkeys(survey.outside)), tuple(dict.fromkeys(survey.written)),
-        tuple(survey.beyond), text,
-    )  # fmt: skip
+        kind,
+        tuple(survey.parts),
+        reasons,
+        _once(survey.programs),
+        _once(survey.outside),
+        _once(survey.written),
+        _once(survey.beyond),
+        text,
+    )
+
+
+def _once(found: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(found))
 
 
 class Survey:
@@ -159,7 +171,7 @@ class Survey:
                 self._group(command)
 
     def _group(self, group: Group) -> None:
-        if group.kind not in ("(", "{", "if", "loop", "for") or (group.kind == "for" and not _NAME.fullmatch(group.name)):
+        if group.kind not in _GROUPS or (group.kind == "for" and not _NAME.fullmatch(group.name)):
             raise Unknown("it holds a construct that is not judged (a function, a test, a case or arithmetic)")
         self._deeper()
         for word in group.words:
@@ -281,20 +293,19 @@ class Survey:
     def read(self, piece: Piece) -> None:
         """A file, perhaps, that is read."""
         text = piece.text
-        found = re.search(r"(?:^|=|^-[A-Za-z]+)((?:/|~|\.\.(?:/|$)).*)", text, re.DOTALL) if text.startswith("-") else None
-        if found:
+        if text.startswith("-"):
+            found = _FLAG_WITH_PATH.search(text)
+            if not found:
+                return
             text = found[1]
-        elif text.startswith("-"):
-            return
         if piece.hidden or not text:
             self.outside.append("?")
             return
         path = self.scope.path(text)
         if path is None:
             self.outside.append("?")
-        elif path.startswith(("/", "../")) or path == "..":
-            if path not in _DEVICES:
-                self.outside.append(posixpath.join("~", path[len(HOME) + 1 :]) if path.startswith(HOME) else path)
+        elif (path.startswith(("/", "../")) or path == "..") and path not in _DEVICES:
+            self.outside.append(_shown(path))
 
     def written_to(self, piece: Piece, who: str) -> tuple[Kind, tuple[str, ...], str]:
         """A file that is written, made or removed; what to add for it."""
@@ -303,7 +314,7 @@ class Survey:
             return "unknown", (), f"{who} changes a file that is known only when it runs"
         if path is None:
             return "beyond", (), f"{who} changes a file, and where is not known"
-        shown = posixpath.join("~", path[len(HOME) + 1 :]) if path.startswith(HOME) else path
+        shown = _shown(path)
         if path.startswith(("/", "../")) or path == "..":
             self.beyond.append(shown)
             return "beyond", (), f"{who} changes {shown}, outside the working folder"
@@ -320,6 +331,10 @@ class Survey:
         self.read(piece)
         if alone:
             self.scope.cwd = path
+
+
+def _shown(path: str) -> str:
+    return posixpath.join("~", path[len(HOME) + 1 :]) if path.startswith(HOME) else path
 
 
 def _leading(pieces: list[Piece]) -> list[Piece]:

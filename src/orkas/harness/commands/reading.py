@@ -6,6 +6,7 @@ program at hand: what can start another program, open a connection or write a fi
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ READ_ANY = frozenset({
     ":", "arch", "b2sum", "base32", "base64", "basename", "break", "cat", "cksum", "cmp", "comm", "continue", "cut",
     "df", "dir", "dirname", "du", "echo", "egrep", "exit", "expand", "expr", "factor", "false", "fgrep", "fmt", "fold",
     "free", "getconf", "grep", "groups", "head", "hexdump", "id", "join", "jq", "logname", "ls", "lscpu", "md5sum",
-    "nl", "nproc", "numfmt", "od", "paste", "printenv", "ps", "pwd", "readlink", "realpath", "rev", "seq", "sha1sum",
+    "nl", "nproc", "numfmt", "od", "paste", "printenv", "pwd", "readlink", "realpath", "rev", "seq", "sha1sum",
     "sha224sum", "sha256sum", "sha384sum", "sha512sum", "sleep", "stat", "strings", "sum", "tac", "tail", "tr", "true",
     "tsort", "tty", "type", "uname", "unexpand", "uptime", "users", "vdir", "wc", "which", "who", "whoami",
 })  # fmt: skip
@@ -41,7 +42,9 @@ _FLAGS: dict[str, re.Pattern[str]] = {
         r"|numeric-sort|human-numeric-sort|general-numeric-sort|ignore-case|zero-terminated|(key|field-separator)=.+)"
     ),
     "uniq": re.compile(r"-[cdDuiz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)"),
-    "date": re.compile(r"\+.*|-[uR]+|-I\w*|--(utc|universal|rfc-email)|--(date|iso-8601|rfc-3339|reference)=.*", re.DOTALL),
+    "date": re.compile(
+        r"\+.*|-[uR]+|-I\w*|--(utc|universal|rfc-email)|--(date|iso-8601|rfc-3339|reference)=.*", re.DOTALL
+    ),
     "hostname": re.compile(r"-[fsiIdA]"),
     "file": re.compile(r"-[bikLhN0]+|--(brief|mime|mime-type|mime-encoding)"),
     "diff": re.compile(
@@ -53,11 +56,13 @@ _FLAGS: dict[str, re.Pattern[str]] = {
     "xxd": re.compile(r"-[bpiuEe]|-(ps|postscript|plain)|-[lcsgo]\d*"),
     "column": re.compile(r"-[tnexRr]+|-[sco].*|--table"),
     "cal": re.compile(r"-[13ymjswhbC]+|-[ABdHN]"),
-    "ts": re.compile(r"(?!)"),
+    "ps": re.compile(r"-[eAfaldjyHFTwcLN]+|-[opuCtgU].*|--(no-headers|forest|sort=.*)"),
     "mkdir": re.compile(r"-[pv]+|--(parents|verbose)"),
     "rmdir": re.compile(r"-[pv]+|--(parents|verbose|ignore-fail-on-non-empty)"),
     "touch": re.compile(r"-[acm]+|--no-create"),
-    "cp": re.compile(r"-[afinprRuvdLPT]+|--(recursive|archive|force|no-clobber|verbose|update|parents|preserve(=\w+)?)"),
+    "cp": re.compile(
+        r"-[afinprRuvdLPT]+|--(recursive|archive|force|no-clobber|verbose|update|parents|preserve(=\w+)?)"
+    ),
     "mv": re.compile(r"-[finuvT]+|--(force|no-clobber|verbose|update)"),
     "rm": re.compile(r"-[rRfdvi]+|--(recursive|force|verbose|dir)"),
     "tee": re.compile(r"-[a]|--append"),
@@ -66,11 +71,13 @@ _FLAGS: dict[str, re.Pattern[str]] = {
 """Flags by program, each alone in its row; all that is not named is unknown."""
 _VALUED: dict[str, frozenset[str]] = {
     "sort": frozenset({"-k", "-t"}), "uniq": frozenset({"-f", "-s", "-w"}), "date": frozenset({"-d", "-r"}),
-    "tree": frozenset({"-L", "-I", "-P"}), "xxd": frozenset({"-l", "-c", "-s", "-g", "-o"}), "truncate": frozenset({"-s"}),
-    "column": frozenset({"-s", "-c", "-o"}), "diff": frozenset({"-U", "-C", "-x"}), "cal": frozenset({"-A", "-B", "-m"}),
+    "tree": frozenset({"-L", "-I", "-P"}), "xxd": frozenset({"-l", "-c", "-s", "-g", "-o"}),
+    "truncate": frozenset({"-s"}),
+    "column": frozenset({"-s", "-c", "-o"}), "diff": frozenset({"-U", "-C", "-x"}),
+    "cal": frozenset({"-A", "-B", "-m"}), "ps": frozenset({"-o", "-p", "-u", "-C", "-t", "-g", "-U"}),
 }  # fmt: skip
 """Flags that take the next argument."""
-_AT_MOST = {"uniq": 1, "xxd": 1, "hostname": 0, "date": 0, "cal": 2}
+_AT_MOST = {"ps": 0, "uniq": 1, "xxd": 1, "hostname": 0, "date": 0, "cal": 2}
 """Arguments beside flags: one more would be written to, or set something."""
 _WRITERS = frozenset({"mkdir", "rmdir", "touch", "cp", "mv", "rm", "tee", "truncate", "chmod"})
 
@@ -81,7 +88,8 @@ _FIND_PLAIN = frozenset({
 })  # fmt: skip
 _FIND_VALUED = frozenset({
     "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-regextype", "-type",
-    "-xtype", "-maxdepth", "-mindepth", "-size", "-perm", "-user", "-group", "-uid", "-gid", "-links", "-inum", "-newer",
+    "-xtype", "-maxdepth", "-mindepth", "-size", "-perm", "-user", "-group", "-uid", "-gid", "-links", "-inum",
+    "-newer",
     "-anewer", "-cnewer", "-samefile", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-printf", "-lname",
     "-ilname", "-fstype", "-used",
 })  # fmt: skip
@@ -152,6 +160,8 @@ def _split(name: str, rest: list[Piece], flags: re.Pattern[str], valued: frozens
 
 
 def _by_flags(survey: Survey, name: str, rest: list[Piece]) -> tuple[Kind, str]:
+    if name == "ps" and len(rest) == 1 and rest[0].fixed and re.fullmatch(r"(aux|ax|axu)w*", rest[0].text):
+        return "reads", ""
     if name == "sort" and (written := _sorted_into(survey, rest)):
         return written
     found = _split(name, rest, _FLAGS[name], _VALUED.get(name, frozenset()))
@@ -182,6 +192,8 @@ def _writes(survey: Survey, name: str, found: list[Piece]) -> tuple[Kind, str]:
     if name == "cp":
         for piece in found[:-1]:
             survey.read(piece)
+            if piece.fixed and found[-1].fixed and (path := survey.scope.path(found[-1].text)):
+                survey.written.append(posixpath.join(path, posixpath.basename(piece.text.rstrip("/"))))
     for i, piece in enumerate(found[-1:] if name == "cp" else found):
         kind, _, reason = survey.written_to(piece, name)
         if i == 0 or RANK[kind] > RANK[worst[0]]:

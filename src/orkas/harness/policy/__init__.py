@@ -8,6 +8,7 @@ started, the sandbox decides what a started program can reach.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -46,6 +47,7 @@ class Verdict(msgspec.Struct, frozen=True):
 _ALLOW = Verdict("allow", [])
 
 
+@functools.lru_cache(maxsize=64)
 def check_command(command: str) -> Verdict:
     """Judge a shell command by its text; nothing is run or looked up.
 

@@ -101,7 +101,7 @@ class Rules:
         table = config.content().get("policy", {})
         if not isinstance(table, dict) or set(table) - set(LEVELS):
             raise UsageError(
-                "[policy] in config.toml can hold allow, ask and deny", hint="each is a list of rules (docs/approvals.md)"
+                "[policy] in config.toml can hold allow, ask and deny", hint="each is a list of rules"
             )
         found = []
         for level in LEVELS:
@@ -216,7 +216,8 @@ def paths_of(arguments: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
     for name in _PATH_NAMES:
         value = arguments.get(name)
-        found += [value] if isinstance(value, str) else [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+        values = value if isinstance(value, list) else [value]
+        found += [one for one in values if isinstance(one, str)]
     return found
 
 
@@ -227,11 +228,11 @@ def is_device(path: str) -> bool:
         return True
     drive = re.match(r"[A-Za-z]:(?!\\)", text)
     stem = re.split(r"[.:]", text.rpartition("\\")[2])[0].strip().casefold()
-    return bool(drive) or (os.name == "nt" and (stem in ("con", "prn", "aux", "nul") or re.fullmatch(r"(com|lpt)\d", stem) is not None))
+    return bool(drive) or (os.name == "nt" and re.fullmatch(r"con|prn|aux|nul|(com|lpt)\d", stem) is not None)
 
 
 def _path_met(pattern: str, path: str, cwd: Path, *, loose: bool) -> bool:
-    """``loose``: met by the name that is given or the file behind it, in any case of letters; else by the file alone."""
+    """``loose``: met by the name given or the file behind it, in any case of letters; else by the file alone."""
     real = os.path.realpath(os.path.join(cwd, os.path.expanduser(path)))  # noqa: PTH111, PTH118 - as it is written
     names = [real]
     if loose:

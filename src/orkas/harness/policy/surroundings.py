@@ -141,7 +141,7 @@ def _odd_setting(path: Path) -> str:
             continue
         key = _KEY.match(line)
         name = f"{section}{key[1]}" if key else line
-        if not key or not is_harmless(name):
+        if not key or not is_harmless(name) or name.casefold() == "log.showsignature":
             return name
     return ""
 
@@ -171,9 +171,11 @@ def harmful(effects: Effects, cwd: Path, *, sandboxed: bool) -> list[str]:
     found: list[str] = []
     search = environment()["PATH"]
     if effects.kind == "reads":
-        for name in effects.programs:
-            if name not in BUILTINS and program_of_workspace(name, cwd, search):
-                found.append(f"{name} may be a program of the working folder")
+        found += [
+            f"{name} may be a program of the working folder"
+            for name in effects.programs
+            if name not in BUILTINS and program_of_workspace(name, cwd, search)
+        ]
         if "git" in effects.programs and (setting := settings_that_run(cwd)):
             found.append(f"the settings of this repository can run a program ({setting})")
     out = [path for path in effects.written if leads_out(path, cwd, existing=False)]
