@@ -6,14 +6,17 @@ import base64
 import errno
 import json
 import struct
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orkas import Agent, Session
 from orkas.harness.context.budget import DEFAULT_OUTPUT, DEFAULT_WINDOW, Load, Meter
@@ -35,6 +38,7 @@ from orkas.infra.messages import (
     tool_result,
     user_message,
 )
+from orkas.infra.tokens import estimate
 from orkas.providers.base import CompletionParams, ModelInfo, ToolDef
 from orkas.testing import ScriptedProvider, call
 
@@ -611,6 +615,53 @@ def test_the_bound_is_never_less_than_the_load(rounds: list[Any], each: int) -> 
     assert one.text(WORDS) == plain.text(WORDS)
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(BLOCKS, max_size=1), st.sampled_from([None, 0.1, 0.24, 0.26, 0.4, 1, 2, 3.9, 4.1]),
+            st.sampled_from([0, 5, 3_000]), st.sampled_from([MODEL, MODEL, "a/other"]),
+            st.sampled_from([None, None, 0, 12]), st.booleans(),
+        ), max_size=6,
+    ),
+    st.integers(0, 2), st.booleans(),
+)  # fmt: skip
+@settings(max_examples=300, deadline=None)
+def test_a_history_that_is_opened_is_never_told_emptier_than_it_is(
+    stored: list[Any], heard: int, vendor: bool
+) -> None:
+    """Whatever it holds: reports of this model and of others, plausible or not, summaries among them."""
+    one, plain = meter(), meter()
+    if not vendor:
+        one.vendor = plain.vendor = ""
+    history: list[Message] = [user_message(WORDS * 9)]
+    for n, (blocks, ratio, wrote, model, summary, tool) in enumerate(stored):
+        if summary is not None:
+            history.append(UserMessage([Text(text=WORDS)], origin="summary", ts=f"2026-01-01T00:00:{summary:02}.000Z"))
+        usage = None if ratio is None else Usage(round(message_sum(history) * ratio), wrote)
+        history.append(AssistantMessage(blocks, model, usage=usage, ts=f"2026-01-01T00:00:{n:02}.000Z"))
+        history.append(tool_result(str(n), WORDS * 9) if tool else user_message(WORDS * 9))
+    for n in range(heard):
+        one.at_most(params(history), KNOWN)
+        plain.load(params(history), KNOWN)
+        said = AssistantMessage([], MODEL, usage=Usage(0, n))
+        one.heard(params(history), said)
+        plain.heard(params(history), said)
+        history += [said, user_message(WORDS)]
+    *bounds, load = one.loads(params(history), KNOWN)
+    assert load == plain.load(params(history), KNOWN)
+    assert all(bound.messages >= load.messages for bound in bounds)
+
+
+def test_a_long_session_that_is_opened_is_not_weighed_while_there_is_much_room() -> None:
+    """What was counted for its newest reply stands for all before it, or the lengths of its texts are enough."""
+    history: list[Message] = []
+    for _ in range(100):
+        history += [user_message(WORDS * 10), reply(WORDS, Usage(message_sum(history) + 40, 20))]
+    lengths, closer, load = meter().loads(params(history), KNOWN)
+    assert load.messages <= closer.messages <= load.messages * 1.1
+    assert lengths.messages <= load.messages * 15
+
+
 def message_sum(messages: Sequence[Message]) -> int:
     return sum(map(message_size, messages))
 
@@ -628,6 +679,49 @@ def test_a_long_turn_whose_counts_come_from_the_vendor_is_not_weighed() -> None:
     assert load.messages <= message_sum(vendor.messages) * 1.1
 
 
+@given(st.lists(st.text(max_size=400), max_size=8), st.integers(1, 3_000))
+def test_what_is_left_is_never_less_than_was_said(texts: list[str], room: int) -> None:
+    one = meter()
+    history: list[Message] = [user_message(WORDS)]
+    before = one.load(params(history), KNOWN).messages
+    one.leave(params(history), KNOWN, room)
+    for n, text in enumerate(texts):
+        history += [reply(text), tool_result(str(n), text * n)]
+        left = one.left(params(history), KNOWN)
+        weighs = meter().load(params(history), KNOWN).messages
+        assert weighs <= before + room or not left
+        if not left:
+            break
+    assert one.load(params(history), KNOWN) == meter().load(params(history), KNOWN)
+
+
+def test_nothing_is_left_once_anything_but_the_history_has_changed() -> None:
+    history: list[Message] = [user_message(WORDS)]
+    asked = params(history)
+
+    def after(change: Callable[[Meter], object]) -> bool:
+        one = meter()
+        one.load(asked, KNOWN)
+        one.leave(asked, KNOWN, 10_000)
+        assert one.left(asked, KNOWN)
+        changed = change(one)
+        return one.left(changed if isinstance(changed, CompletionParams) else asked, KNOWN)
+
+    def taught(one: Meter) -> None:
+        one.heard(asked, reply("", Usage(message_sum(history) * 2, 1)))
+        one.load(asked, KNOWN)
+
+    assert after(lambda _: None)
+    assert not after(lambda one: setattr(one, "window", 1_000))
+    assert not after(lambda one: one.refused(MODEL, refusal(5_000)))
+    assert not after(lambda one: one.forget())
+    assert not after(lambda _: replace(asked, system="Be brief."))
+    assert not after(lambda _: replace(asked, model="another"))
+    assert not after(lambda _: replace(asked, max_output=100))
+    assert not after(lambda _: replace(asked, messages=[user_message(WORDS)]))
+    assert not after(taught)
+
+
 def test_the_end_of_a_turn_teaches_also_where_nothing_had_to_be_weighed(tmp_path: Path) -> None:
     one = meter(learnt=Calibration(tmp_path / "c.json"))
     history: list[Message] = [user_message(WORDS * 50)]
@@ -640,6 +734,30 @@ def test_the_end_of_a_turn_teaches_also_where_nothing_had_to_be_weighed(tmp_path
     again = meter(learnt=Calibration(tmp_path / "c.json"))
     again.load(params([]), KNOWN)
     assert again.text(WORDS * 50) == pytest.approx(1.7 * meter().text(WORDS * 50), rel=0.02)
+
+
+def test_the_end_of_a_long_turn_weighs_no_long_text_to_learn_from(tmp_path: Path) -> None:
+    one = meter(learnt=Calibration(tmp_path / "c.json"))
+    history: list[Message] = [user_message(WORDS * 50)]
+    request = params(history)
+    one.leave(request, KNOWN, one.at_most(request, KNOWN).usable * 0.6)
+    for n in range(400):
+        if not one.left(request, KNOWN):
+            one.leave(request, KNOWN, one.at_most(request, KNOWN).usable * 0.6)
+        one.heard(request, reply(usage=Usage(100_000_000, 20)))
+        history += [reply(), tool_result(str(n), WORDS * 10)]
+    weighed = 0
+
+    def each(frame: FrameType, event: str, _: object) -> None:
+        nonlocal weighed
+        weighed += event == "call" and frame.f_code is estimate.__code__
+
+    sys.setprofile(each)
+    try:
+        one.save()
+    finally:
+        sys.setprofile(None)
+    assert 0 < weighed < 60, "a few messages, not eight hundred"
 
 
 # -- what is kept on disk

@@ -96,6 +96,46 @@ async def test_a_finished_stream_keeps_its_connection() -> None:
         await asked.aclose()
 
 
+@pytest.mark.parametrize("size", [1_000, 300_000, 8_000_000])
+async def test_a_body_of_any_length_arrives_whole_and_keeps_its_connection(size: int) -> None:
+    async def answer(_: bytes, _r: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + chunk(TEXT % b"ok") + chunk(END) + b"0\r\n\r\n")
+
+    server = Server(answer)
+    async with server.running() as url:
+        asked = provider(url, Limits(2, 30, 30))
+        for _ in range(2):
+            said = CompletionParams(model="m", messages=[user_message("文" * (size // 3))])
+            assert text_of(await asked.complete(said)) == "ok"
+        await asked.aclose()
+    heads, bodies = zip(*(request.split(b"\r\n\r\n") for request in server.requests), strict=True)
+    assert server.connections == 1 and all(b"content-type: application/json" in head.lower() for head in heads)
+    assert [len(json.loads(body)["messages"][0]["content"]) for body in bodies] == [size // 3] * 2
+
+
+async def test_a_long_body_that_is_refused_before_it_is_read_is_told_as_refused() -> None:
+    done = asyncio.Event()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        words = b'{"error":{"message":"the request is too large"}}'
+        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: %d\r\n\r\n%s" % (len(words), words))
+        await writer.drain()
+        with suppress(ConnectionError):
+            while await reader.read(1 << 16):
+                pass
+        writer.close()
+        done.set()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    asked = provider(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", Limits(2, 30, 30))
+    with pytest.raises(ProviderError, match="too large"):
+        await asked.complete(CompletionParams(model="m", messages=[user_message("x" * 6_000_000)]))
+    await asked.aclose()
+    await done.wait()
+    server.close()
+
+
 async def test_a_body_that_stays_open_after_the_end_marker_is_not_waited_for() -> None:
     async def answer(_: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD + chunk(TEXT % b"ok" + END))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from orkas.harness.sessions import shelf
-from orkas.harness.sessions.recovery import records_of, recover
+from orkas.harness.sessions.recovery import records_of, recover, sound
 from orkas.harness.sessions.store import JsonlStore
 from orkas.infra.errors import SessionUnreadable
 from orkas.infra.messages import AssistantMessage, Text, ToolCall, encode, text_of, tool_result, user_message
@@ -131,3 +132,24 @@ def test_what_can_be_read_can_be_repaired(tmp_path_factory: pytest.TempPathFacto
 def test_a_version_is_what_it_says_however_it_is_written(version: object, newer: bool):
     head = json.dumps({"type": "session", "version": version}, separators=(",", ":")).encode()
     assert recover(head + b"\n" + HI + b"\n").newer is newer
+
+
+@given(
+    st.lists(st.sampled_from([HI, b"", b"{", b"\xef\xbb\xbf" + HI, HI[:9], HI + HI]), max_size=6),
+    st.integers(1, 200), st.booleans(),
+)  # fmt: skip
+def test_a_sound_file_is_read_the_same_in_blocks_of_any_size(lines: list[bytes], block: int, ended: bool) -> None:
+    data = b"\n".join(lines) + (b"\n" if ended else b"")
+    found, whole = sound(BytesIO(data), block), recover(data)
+    if found is None:
+        return
+    assert (found.messages, found.header, found.end) == (whole.messages, whole.header, whole.end)
+    assert not whole.damaged and found.complete == whole.complete
+
+
+@pytest.mark.parametrize("block", [1, 7, 100, 10_000])
+def test_a_session_file_of_ours_is_sound_in_blocks_of_any_size(block: int) -> None:
+    lines = [encode({"type": "session", "version": 1, "id": "x"}), *(encode(user_message(f"{n}" * n)) for n in range(60))]
+    found = sound(BytesIO(b"\n".join(lines) + b"\n"), block)
+    assert found is not None and found.header["id"] == "x"
+    assert [text_of(m) for m in found.messages] == [f"{n}" * n for n in range(60)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cli_support import DEMO, orkas
@@ -201,7 +201,7 @@ def test_a_disk_that_fills_up_leaves_at_most_a_torn_line_and_no_line_is_welded_t
         "from orkas.infra.messages import AssistantMessage\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "recorder = Recorder(Session.open('s'))\n"
-        "for limit in (resource.RLIM_INFINITY, 100, 80, resource.RLIM_INFINITY):\n"
+        "for limit in (resource.RLIM_INFINITY, 60, 40, resource.RLIM_INFINITY):\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
         "    recorder.heard(AssistantMessage([], 'v/m'))\n"
         "print(bool(recorder.trouble()), recorder.trouble() == '')\n"
@@ -225,7 +225,7 @@ def test_torn_and_foreign_lines_are_skipped_and_told(folder: Path):
         recorder.heard(reply())
         recorder.close()
     assert (total().calls, read().skipped) == (2, 8)
-    assert b'{"t":5,"sess\n{' in path.read_bytes()
+    assert b'{"t":5,"sess\n[' in path.read_bytes()
     assert "8 damaged or foreign lines" in orkas("stats").err
     put(folder, "notes.txt", b"x")
     put(folder, "2026-13.jsonl", b"x")
@@ -392,6 +392,15 @@ def test_sums_of_sums_are_the_sums(given: list[Line]):
                     line.pop(name, None)
         assert once == twice
     assert [plain(line) for line in given] == kept
+
+
+@given(st.lists(lines, max_size=8))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+def test_lines_of_earlier_releases_and_those_of_this_one_say_the_same(folder: Path, given: list[Line]):
+    path = put(folder, "2026-01.jsonl", *given)
+    before = read().lines  # this writes the month anew
+    assert path.read_bytes().count(b'{"t"') == 0
+    assert read().lines == before
 
 
 # --- what is shown ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ is a second of the turn's own time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from orkas.harness.policy import Policy
 from orkas.harness.runner import Runner
 from orkas.harness.sessions.inbox import Inbox
 from orkas.harness.statistics import Recorder
+from orkas.harness.telling import tell, telling
 from orkas.harness.tool import Tool
 from orkas.harness.turn import Setup, Turn
 from orkas.infra.abort import Abort
@@ -82,12 +83,10 @@ class Once(Compactor):
 
     async def run(
         self, turn: Turn, *, keep: str = "", overflowed: bool = False, forced: bool = False
-    ) -> AsyncGenerator[Event, None]:
+    ) -> None:
         self.ran = True
-        async with aclosing(Exchange(turn, turn.params("Sum it up."), told=False).events()) as events:
-            async for event in events:
-                yield event
-        yield Compaction(turn.next_seq(), 10, 5)
+        await Exchange(turn, turn.params("Sum it up."), told=False).run()
+        await tell(Compaction(turn.next_seq(), 10, 5))
 
 
 def script() -> list[Any]:
@@ -160,7 +159,7 @@ class Run(msgspec.Struct, eq=False):
     async def main(self, loop: Hurried) -> None:
         self.abort.on_fire(lambda: (setattr(self, "stopped_at", loop.time()), setattr(self, "steps", loop.steps)))
         runner = Runner(Turn(self.setup()))
-        async with aclosing(runner.run(user_message("go"))) as events:
+        async with aclosing(telling(lambda: runner.run(user_message("go")))) as events:
             async for event in events:
                 self.events.append(event)
                 if isinstance(event, ToolStart) and event.id == "b":
@@ -218,7 +217,7 @@ def test_the_whole_turn_passes_every_kind_of_place() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("by", "least"), [("steps", 50), ("events", 20), ("looks", 50)])
+@pytest.mark.parametrize(("by", "least"), [("steps", 40), ("events", 20), ("looks", 30)])
 def test_stop_at_every_place(by: str, least: int) -> None:
     stops = 0
     for stop_at in range(1, 10_000):
@@ -259,6 +258,7 @@ async def test_stop_at_every_event_of_a_turn_on_the_wire_and_on_disk(vendor_name
             assert isinstance(done, Done)
             assert [e.type for e in events].count("done") == 1
             if done.outcome == "completed":
+                assert events[stop_at:] in ([], [done]), "Stop came before the last word, and was not heard"
                 return False
             assert done.outcome == "aborted"
             assert len(vendor.requests) <= asked + 1, "more than the request that was under way"
@@ -268,5 +268,5 @@ async def test_stop_at_every_event_of_a_turn_on_the_wire_and_on_disk(vendor_name
         return True
 
     aborted = await asyncio.gather(*(case(n) for n in range(1, 16)))
-    assert aborted.index(False) >= 8
-    assert not any(aborted[aborted.index(False) :])
+    assert sum(aborted) >= 8  # what a dead attempt tells, the network decides
+    assert not all(aborted)

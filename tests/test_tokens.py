@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orkas.infra.tokens import WEIGHTS, bounds, estimate, features
+from orkas.infra.tokens import WEIGHTS, bounds, dearest, estimate, features
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -147,9 +147,11 @@ def test_an_estimate_lies_within_its_bounds(text: str, times: int) -> None:
     """Also where the seams of long texts count runs twice."""
     least, most = bounds(text * times)
     assert least <= estimate(text * times) <= most
+    assert estimate(text * times) <= dearest(text * times)
 
 
 @pytest.mark.parametrize("text", ["1\n", "aA", "1 ", "ɐ", "\n \n", " ", "a", "-", "🙂", "1a", "Ế"])
 def test_the_dearest_and_the_cheapest_texts_lie_within_their_bounds(text: str) -> None:
     least, most = bounds(text * 20_000)
     assert least <= estimate(text * 20_000) <= most
+    assert estimate(text * 20_000) <= dearest(text * 20_000)

@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,11 @@ IDLE = 0.15
 async def result_of(tool: Tool, context: ToolContext | None = None, **arguments: Any) -> ToolResult:
     context = context or ToolContext(Path())
     made = call(tool.name, **arguments)
-    async with aclosing(execute(made, {tool.name: tool}, Policy("all"), context, idle_s=IDLE)) as telling:
-        told = [t async for t in telling]
-    assert isinstance(told[-1], ToolResult)
-    assert all(isinstance(t, str) for t in told[:-1])
-    return told[-1]
+
+    async def say(text: str) -> None:
+        assert isinstance(text, str)
+
+    return await execute(made, {tool.name: tool}, Policy("all"), context, say, idle_s=IDLE)
 
 
 def assert_given_up(result: ToolResult) -> None:

@@ -27,6 +27,7 @@ from orkas.harness.retry import MAX_RETRIES
 from orkas.harness.runner import Runner
 from orkas.harness.sessions.session import Session
 from orkas.harness.statistics import Recorder
+from orkas.harness.telling import telling
 from orkas.harness.tool import FunctionTool, Tool, ToolContext
 from orkas.harness.turn import MAX_ROUNDS, Setup, Turn
 from orkas.infra.abort import Abort, Aborted
@@ -217,17 +218,15 @@ class Agent:
         """
         _check_prompt(prompt, images)
         myself: list[weakref.ref[Any]] = []
-        turn = self._turn(prompt, images, myself)
+        turn = telling(lambda: self._turn(prompt, images, myself))
         myself.append(weakref.ref(turn))
         return turn
 
-    async def _turn(self, prompt: str, images: Images, myself: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
+    async def _turn(self, prompt: str, images: Images, myself: list[weakref.ref[Any]]) -> None:
         message = user_message(prompt, _loaded(images))
         abort = await self._begin(myself[0])
         try:
-            async with aclosing(Runner(Turn(await self._setup(abort))).run(message)) as events:
-                async for event in events:
-                    yield event
+            await Runner(Turn(await self._setup(abort))).run(message)
         finally:
             self._meter.save()
             self._running = None
@@ -259,20 +258,17 @@ class Agent:
     def compacting(self, keep: str = "") -> AsyncGenerator[Event, None]:
         """``compact``, told as events: retries, then ``compaction``; without the latter it was stopped."""
         myself: list[weakref.ref[Any]] = []
-        work = self._compact(keep, myself)
+        work = telling(lambda: self._compact(keep, myself))
         myself.append(weakref.ref(work))
         return work
 
-    async def _compact(self, keep: str, myself: list[weakref.ref[Any]]) -> AsyncGenerator[Event, None]:
+    async def _compact(self, keep: str, myself: list[weakref.ref[Any]]) -> None:
         abort = await self._begin(myself[0])
         try:
             setup = await self._setup(abort)
             setup.max_cost = None  # the limit of a turn; this was asked for
             turn = Turn(setup)
-            asking = partial(self._compactor.run, turn, keep=keep, forced=True)
-            async with aclosing(succeeding(turn, asking)) as events:
-                async for event in events:
-                    yield event
+            await succeeding(turn, partial(self._compactor.run, turn, keep=keep, forced=True))
         except Aborted:
             return
         finally:

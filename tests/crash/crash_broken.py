@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-FILES, STORE, SESSION = "orkas.infra.files", "orkas.harness.sessions.store", "orkas.harness.sessions.session"
+FILES, STORE, BACKLOG = "orkas.infra.files", "orkas.harness.sessions.store", "orkas.harness.sessions.backlog"
 
 
 class Mistake(NamedTuple):
@@ -32,7 +32,7 @@ MISTAKES = {
     "no flush of the folder of a new file": Mistake(FILES, "                self._ops.sync_folder(", "                (lambda _: None)("),
     "no flush of the folder after a rename": Mistake(FILES, "            ops.sync_folder(path.parent)\n        except", "            pass\n        except"),
     "torn tail not cut": Mistake(FILES, "            self._ops.truncate(self._fd, self.end)\n", ""),
-    "told before it is written": Mistake(SESSION, "or not self._pending:\n", "or len(self._pending) < 2:\n"),
+    "told before it is written": Mistake(BACKLOG, "or not self.waiting:\n", "or len(self.waiting) < 2:\n"),
     "count of a write not checked": Mistake(FILES, "if ops.write(fd, data) != len(data):", "if ops.write(fd, data) < 0:"),
     "renamed before the data is there": Mistake(
         FILES,
@@ -51,15 +51,17 @@ MISTAKES = {
         "        import os\n        fd = self._ops.open(self.path, os.O_WRONLY | os.O_CREAT)\n        self._ops.truncate(fd, 0)\n"
         "        self._ops.write(fd, data)\n        self._ops.sync(fd)\n        os.close(fd)\n        self._file =",
     ),
-    "record without its newline": Mistake(SESSION, '_early(m, line) + b"\\n")', "_early(m, line))"),
+    "record without its newline": Mistake(BACKLOG, 'return record + b"\\n"', "return record"),
     "no newline after one that is missing": Mistake(STORE, 'b"" if self.found.complete else b"\\n"', 'b""'),
     "spilled text after the record that names it": Mistake(
-        SESSION,
+        BACKLOG,
         "                self._attachments.flush()\n                self._store.append([m for m, _ in batch], [line for _, line in batch])\n",
         "                self._store.append([m for m, _ in batch], [line for _, line in batch])\n                self._attachments.flush()\n",
     ),
     "words of ours that look like a result": Mistake(
-        SESSION, "    if type(message) is not ToolMessage or not message.synthetic:\n        return line\n", "    return line\n"
+        BACKLOG,
+        '    if type(message) is not ToolMessage or not message.synthetic:\n        return record + b"\\n"\n',
+        '    return record + b"\\n"\n',
     ),
 }  # fmt: skip
 

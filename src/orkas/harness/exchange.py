@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from orkas.harness.limit import Seam, continuation, is_cut, is_empty, is_silent_overflow, joined
 from orkas.harness.spending import CostReached
+from orkas.harness.telling import tell
 from orkas.harness.turn import Turn
 from orkas.infra.errors import OrkasError, ProviderError
-from orkas.infra.events import Event, Retry, TextDelta, ThinkingDelta
+from orkas.infra.events import Retry, TextDelta, ThinkingDelta
 from orkas.infra.messages import AssistantMessage, StopReason, Text, text_of
 from orkas.providers.base import CompletionParams, Part, TextPart
 
@@ -25,7 +25,7 @@ class Exchange:
     A told text that the output limit cut goes on once, in a request of its own, and is one reply with its continuation.
     An empty answer is asked for once more where the model has said nothing yet since the user spoke.
 
-    ``told``: whether the reply's text is told as it comes. ``reply``: the whole reply once ``events`` has ended.
+    ``told``: whether the reply's text is told as it comes. ``reply``: the whole reply once ``run`` has ended.
     ``partial``: text that was told of a reply that did not come whole; empty after one that did.
     """
 
@@ -42,8 +42,8 @@ class Exchange:
 
         self._emptied = False  # an empty answer came already
 
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """What is to be told of it: deltas, retries. Nothing is told once ``reply`` stands.
+    async def run(self) -> None:
+        """Tells deltas and retries. Nothing is told once ``reply`` stands.
 
         Raises:
             ProviderError: it was given up.
@@ -53,21 +53,19 @@ class Exchange:
         turn, abort = self._turn, self._turn.setup.context.abort
         while self.reply is None:
             try:
-                async with aclosing(self._attempt()) as deltas:
-                    async for event in deltas:
-                        yield event
+                await self._attempt()
             except CostReached as reached:
                 if self._first is None:
                     raise
                 ending = f"\n\n{reached}"
-                yield TextDelta(turn.next_seq(), ending)
+                await tell(TextDelta(turn.next_seq(), ending))
                 content = [*self._first.content, Text(text=ending)]
                 self.reply = replace(self._first, content=content, stop_reason="max_cost")
                 return
             except _EmptyAnswer:
                 discard, self.partial, self._emptied = len(self.partial), "", True
                 said = "the model gave an empty answer"
-                yield Retry(turn.next_seq(), turn.retries.next_ordinal(), said, 0.0, discard)
+                await tell(Retry(turn.next_seq(), turn.retries.next_ordinal(), said, 0.0, discard))
                 abort.check()
                 turn.setup.recorder.retried(turn.setup.full_model)
             except ProviderError as error:
@@ -81,10 +79,10 @@ class Exchange:
                         return
                     if discard and final.class_ == "context_overflow":  # asked again once there is room
                         self.partial = ""
-                        yield Retry(turn.next_seq(), turn.retries.next_ordinal(), error.message, 0.0, discard)
+                        await tell(Retry(turn.next_seq(), turn.retries.next_ordinal(), error.message, 0.0, discard))
                     raise
                 self.partial = ""
-                yield Retry(turn.next_seq(), turn.retries.next_ordinal(), error.message, wait_s, discard)
+                await tell(Retry(turn.next_seq(), turn.retries.next_ordinal(), error.message, wait_s, discard))
                 with abort.guard():
                     await asyncio.sleep(wait_s)
                 abort.check()
@@ -128,16 +126,14 @@ class Exchange:
             return first
         return replace(first, content=[*first.content, Text(text=self.partial)])
 
-    async def _attempt(self) -> AsyncGenerator[Event, None]:
+    async def _attempt(self) -> None:
         """One request. ``partial`` is what was told of it, unless it came whole."""
         turn, abort = self._turn, self._turn.setup.context.abort
         seam = Seam(text_of(self._first)) if self._first is not None else None
         heard: list[Sequence[Part]] = []
         params = turn.spending.allowed(turn, self._patient())
         try:
-            async with AsyncExitStack() as stack:
-                with abort.guard():
-                    completion = await stack.enter_async_context(turn.setup.provider.stream(params))
+            async with abort.entering(turn.setup.provider.stream(params)) as completion:
                 batches = completion.__aiter__()
                 while True:
                     try:
@@ -145,23 +141,24 @@ class Exchange:
                             batch: Sequence[Part] = await anext(batches)
                     except StopAsyncIteration:
                         break
-                    if not self._told:
-                        continue
-                    if seam is not None:
-                        batch = list(seam.sift(batch))
-                    heard.append(batch)
-                    for part in batch:
-                        seq = turn.seq
-                        turn.seq = seq + 1
-                        yield TextDelta(seq, part.text) if type(part) is TextPart else ThinkingDelta(seq, part.text)
+                    if self._told:
+                        await self._tell(batch if seam is None else list(seam.sift(batch)), heard)
                 if seam is not None and (rest := seam.end()):
-                    heard.append([TextPart(rest)])
-                    yield TextDelta(turn.next_seq(), rest)
+                    await self._tell([TextPart(rest)], heard)
                 whole = completion.message
             self._came(whole)
         except BaseException:  # whatever ends it, Stop and the end of the task included: what was told is known
             self.partial = "".join(p.text for batch in heard for p in batch if type(p) is TextPart)
             raise
+
+    async def _tell(self, batch: Sequence[Part], heard: list[Sequence[Part]]) -> None:
+        """What came with one read."""
+        heard.append(batch)
+        turn = self._turn
+        for part in batch:
+            seq = turn.seq
+            turn.seq = seq + 1
+            await tell(TextDelta(seq, part.text) if type(part) is TextPart else ThinkingDelta(seq, part.text))
 
     def _patient(self) -> CompletionParams:
         """The request, with more patience where it has stalled before."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from orkas.harness.policy import Policy
 from orkas.harness.tool import Tool, ToolContext, ToolResult
 from orkas.harness.watchdog import Watchdog, limit_of
-from orkas.infra.abort import Aborted
+from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import OrkasError
 from orkas.infra.messages import Image, ToolCall, well_formed
 from orkas.infra.secrets import hide
 
 __all__ = ["IDLE_S", "STOP_GRACE", "execute"]
+
+Say: TypeAlias = Callable[[str], Awaitable[object]]
 
 _log = logging.getLogger("orkas.tools")
 
@@ -29,62 +31,97 @@ IDLE_S = 1_800.0
 
 
 async def execute(
-    call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext, *, idle_s: float | None = None
-) -> AsyncGenerator[str | ToolResult, None]:
-    """Run one call: its progress as strings, then exactly one ``ToolResult``. Never raises for what the tool does.
+    call: ToolCall,
+    tools: Mapping[str, Tool],
+    policy: Policy,
+    context: ToolContext,
+    say: Say,
+    *,
+    idle_s: float = IDLE_S,
+) -> ToolResult:
+    """Run one call to its one result; ``say`` is given its progress, in order. Never raises for what the tool does.
 
-    A tool that gives no sign of life for ``idle_s`` (default ``IDLE_S``), or does not end within the limit it declares,
-    is given up: it is cancelled, and left behind if it does not listen.
+    A tool that gives no sign of life for ``idle_s``, or does not end within the limit it declares, is given up: it is
+    cancelled, and left behind if it does not listen.
 
     Raises:
         Aborted: Stop was pressed; the tool was told and given ``STOP_GRACE`` seconds, then left behind.
     """
     loop = asyncio.get_running_loop()
-    said: list[str] = []
-    tick = loop.create_future()
-
-    def wake(_: object = None) -> None:
-        if not tick.done():
-            tick.set_result(None)
-
-    tool = _find(tools, call.name)
-    dog = Watchdog(loop, idle_s or IDLE_S, limit_of(tool, call.arguments), wake)
-
-    def progress(text: str) -> None:
-        dog.heard(text)
-        said.append(hide(text))
-        loop.call_soon_threadsafe(wake)  # a synchronous tool reports from its own thread
-
-    work = loop.create_task(_attempt(call, tools, policy, replace(context, progress=progress)))
-    work.add_done_callback(wake)
-    forget = context.abort.on_fire(wake)
+    running = _Running(loop, context.abort)
+    work = loop.create_task(_attempt(call, tools, policy, replace(context, progress=running.progress)))
     try:
         await asyncio.sleep(0)  # what ends at once needs no watch
-        while True:
-            while said:
-                yield said.pop(0)
-            if work.done() or context.abort.fired or dog.barks:
-                break
-            dog.watch()
-            await tick
-            tick = loop.create_future()
-        given_up = not (work.done() or context.abort.fired)
-        if given_up:
-            work.cancel()
-        if not work.done():
-            await asyncio.wait({work}, timeout=STOP_GRACE)
-        if given_up and not context.abort.fired:
-            _log.warning("tool %s given up: %s", call.name, dog.barks)
-            yield _failure(f"{dog.barks} {_GIVEN_UP}", fault=True)
-        elif given_up or not work.done():
-            raise Aborted(context.abort.reason)
-        else:
-            yield work.result()
+        if not work.done() or running.said:
+            why = await running.watched(work, idle_s, limit_of(_find(tools, call.name), call.arguments), say)
+            if why:
+                _log.warning("tool %s given up: %s", call.name, why)
+                return _failure(f"{why} {_GIVEN_UP}", fault=True)
+        return work.result()
     finally:
-        dog.rest()
-        forget()
-        work.add_done_callback(_look)
-        work.cancel()
+        if work.done():
+            _look(work)
+        else:
+            work.add_done_callback(_look)
+            work.cancel()
+
+
+class _Running:
+    """A call under way. ``said``: progress that was not passed on yet; it may come from any thread."""
+
+    __slots__ = ("_abort", "_dog", "_loop", "_tick", "said")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, abort: Abort) -> None:
+        self.said: list[str] = []
+        self._loop = loop
+        self._abort = abort
+        self._dog: Watchdog | None = None
+        self._tick: asyncio.Future[None] | None = None
+
+    def progress(self, text: str) -> None:
+        if self._dog is not None:
+            self._dog.heard(text)
+        self.said.append(hide(text))
+        self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self, _: object = None) -> None:
+        if self._tick is not None and not self._tick.done():
+            self._tick.set_result(None)
+
+    async def watched(
+        self, work: asyncio.Task[ToolResult], idle_s: float, limit_s: float | None, say: Say
+    ) -> str:
+        """Wait for the work to end and pass on what it says. Returns why it was given up, if it was.
+
+        Raises:
+            Aborted: it had not ended ``STOP_GRACE`` seconds after Stop.
+        """
+        abort = self._abort
+        self._dog = dog = Watchdog(self._loop, idle_s, limit_s, self._wake)
+        work.add_done_callback(self._wake)
+        forget = abort.on_fire(self._wake)
+        try:
+            while True:
+                while self.said:
+                    await say(self.said.pop(0))
+                if work.done() or abort.fired or dog.barks:
+                    break
+                dog.watch()
+                self._tick = self._loop.create_future()
+                await self._tick
+            given_up = not (work.done() or abort.fired)
+            if given_up:
+                work.cancel()
+            if not work.done():
+                await asyncio.wait({work}, timeout=STOP_GRACE)
+            if given_up and not abort.fired:
+                return dog.barks
+            if given_up or not work.done():
+                raise Aborted(abort.reason)
+            return ""
+        finally:
+            dog.rest()
+            forget()
 
 
 _GIVEN_UP = "It was given up and may still be at work: check what it did before calling it again."

@@ -8,12 +8,12 @@ What is wrong with the request itself is as wrong for the next one.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from orkas.harness.telling import tell
 from orkas.infra.errors import ProviderError
 from orkas.infra.events import Event, Fallback, Notice, Retry
 from orkas.providers.base import LLMProvider
@@ -129,8 +129,8 @@ class Succession:
         return None
 
 
-async def succeeding(turn: Turn, asking: Callable[[], AsyncGenerator[Event, None]]) -> AsyncGenerator[Event, None]:
-    """The events of ``asking``, which is begun anew with the next candidate where the one before has failed for good.
+async def succeeding(turn: Turn, asking: Callable[[], Awaitable[object]]) -> None:
+    """``asking``, begun anew with the next candidate where the one before has failed for good. That is told.
 
     Raises:
         ProviderError: nobody is left, or the failure is none of the candidate. Says how those before it failed.
@@ -138,9 +138,7 @@ async def succeeding(turn: Turn, asking: Callable[[], AsyncGenerator[Event, None
     succession, retries = turn.setup.succession, turn.retries
     while True:
         try:
-            async with aclosing(asking()) as events:
-                async for event in events:
-                    yield event
+            await asking()
         except ProviderError as error:
             turn.setup.context.abort.check()
             candidate = None if retries.spoken else succession.failed(error)
@@ -150,8 +148,8 @@ async def succeeding(turn: Turn, asking: Callable[[], AsyncGenerator[Event, None
                 raise summed_up from error
             retries.moved()
             turn.setup.recorder.retried(candidate.full_model)
-            yield Retry(turn.next_seq(), retries.next_ordinal(), _takes_over(error, candidate), 0.0)
-            yield Fallback(turn.next_seq(), candidate.full_model, error.message)
+            await tell(Retry(turn.next_seq(), retries.next_ordinal(), _takes_over(error, candidate), 0.0))
+            await tell(Fallback(turn.next_seq(), candidate.full_model, error.message))
         else:
             return
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-
 from msgspec.structs import replace
 
 from orkas.harness.exchange import Exchange
 from orkas.harness.spending import CostReached
+from orkas.harness.telling import tell
 from orkas.harness.turn import Turn
 from orkas.infra.errors import OrkasError, OutputError, ProviderError
-from orkas.infra.events import Event, Retry, TextDelta
+from orkas.infra.events import Retry, TextDelta
 from orkas.infra.messages import AssistantMessage, ToolCall, calls_of, text_of, user_message
 from orkas.providers.base import CompletionParams
 
@@ -37,12 +35,10 @@ class Formed:
         self._exchange = Exchange(turn, params)
         turn.output = None
 
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """What is to be told of it, as ``Exchange.events``."""
+    async def run(self) -> None:
+        """As ``Exchange.run``."""
         turn = self._turn
-        async with aclosing(self._exchange.events()) as events:
-            async for event in events:
-                yield event
+        await self._exchange.run()
         first = self._exchange.reply
         assert first is not None
         if calls_of(first) or first.stop_reason in ("pause", "max_cost") or turn.setup.inbox.waiting():
@@ -52,15 +48,13 @@ class Formed:
         if fault is None or first.stop_reason in _NONE_GIVEN:
             self.reply, self.fault = first, fault
             return
-        yield Retry(turn.next_seq(), turn.retries.next_ordinal(), fault.message, 0.0, len(text_of(first)))
+        await tell(Retry(turn.next_seq(), turn.retries.next_ordinal(), fault.message, 0.0, len(text_of(first))))
         turn.setup.recorder.retried(first.model)
         self._exchange = Exchange(turn, _again(self._params, first, fault))
         try:
-            async with aclosing(self._exchange.events()) as events:
-                async for event in events:
-                    yield event
+            await self._exchange.run()
         except CostReached as reached:  # there is what there is
-            yield TextDelta(turn.next_seq(), text_of(first))
+            await tell(TextDelta(turn.next_seq(), text_of(first)))
             self.reply, self.fault = first, OutputError(f"{fault.message}; {reached}", hint="its text is kept")
             return
         assert self._exchange.reply is not None

@@ -74,6 +74,9 @@ class Ruling(msgspec.Struct, frozen=True):
     ask: bool = False
 
 
+_GO_ON = Ruling()
+
+
 class _Seen(msgspec.Struct, gc=False):
     """The results of one call so far. The first is only kept until a second one has to be compared."""
 
@@ -122,13 +125,14 @@ class Governor:
         self._seen: dict[int, _Seen] = {}
         self._results: set[int] = set()  # of errors, and of what is long or empty: whoever gave them
         self._last: dict[str, ToolCall] = {}  # the newest call of each tool
-        self._before: list[int] = []  # the calls of the last round
+        self._looks: list[_Look] = []  # the last round
+        self._exact: dict[int, int] = {}
+        self._near: dict[int, int] = {}
         self._progress()
 
     def _progress(self) -> None:
-        """Something new: counting begins again."""
-        self._exact: dict[int, int] = {}
-        self._near: dict[int, int] = {}
+        """Something new: counting begins again, with this round, once another one brings nothing."""
+        self._fresh = True
         self._same_error = self._barren = 0
         self._patience = 0
         self._nudged = False
@@ -148,7 +152,7 @@ class Governor:
         """Take in one round: its calls and all that came of them, results in order and pictures of tools."""
         took = 0.0 if self._began is None else self._clock() - self._began
         self._began = None
-        usable = any(c.arguments is not None and c.name.strip() in self._tools for c in calls)
+        usable = [c for c in calls if c.arguments is not None and c.name.strip() in self._tools]
         self._unusable = 0 if usable or not calls else self._unusable + 1
         if self._unusable >= MAX_UNUSABLE:
             return Ruling(stop=f"Stopped: the model's tool calls could not be read {MAX_UNUSABLE} times in a row.")
@@ -159,18 +163,21 @@ class Governor:
 
     def _weigh(self, looks: list[_Look], took: float) -> Ruling:
         news = [self._news(look) for look in looks]
-        before, self._before = self._before, [look.near for look in looks]
+        before, self._looks = self._looks, looks
         if "new" in news:
             self._progress()
-            for look in looks:
-                self._exact[look.exact] = self._near[look.near] = 1
-            return Ruling()
+            return _GO_ON
+        if self._fresh:
+            self._exact = {look.exact: 1 for look in before}
+            self._near = {look.near: 1 for look in before}
+            self._fresh = False
         waits = any(is_poll(look.call.name, look.call.arguments) or look.unfinished for look in looks)
         slow = took >= WAITED_S and not all(look.is_error for look in looks)
         if waits and slow:
             self._patience = _PATIENCE
             return Ruling()
-        moves = set(news) == {"back"} and before == self._before  # the same asked again, and it goes up and down
+        same = [look.near for look in before] == [look.near for look in looks]
+        moves = same and set(news) == {"back"}  # the same asked again, and it goes up and down
         waits = waits or slow or moves or "page" in news
         patient = waits or self._patience > 0
         self._patience = _PATIENCE if waits else max(0, self._patience - 1)
@@ -230,7 +237,7 @@ class Governor:
 class _Look:
     """A call and its result, hashed once."""
 
-    __slots__ = ("call", "exact", "is_error", "near", "result", "text")
+    __slots__ = ("_key", "call", "is_error", "near", "result", "text")
 
     def __init__(self, call: ToolCall, result: ToolMessage, pictures: str) -> None:
         given = call.arguments if call.arguments is not None else call.arguments_raw
@@ -240,8 +247,12 @@ class _Look:
         self.text = text_of(result) + pictures
         self.is_error = result.is_error
         self.result = hash((result.is_error, self.text))
-        self.exact = hash((call.name, key, self.result))
         self.near = hash((call.name, key if kept is given else canonical(kept)))
+        self._key = key
+
+    @property
+    def exact(self) -> int:
+        return hash((self.call.name, self._key, self.result))
 
     @property
     def complaint(self) -> int:

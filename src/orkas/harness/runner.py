@@ -1,17 +1,16 @@
 """THE loop: ask the model, tell what it says, run its tools, ask again.
 
-One async generator; ``run`` and ``run_sync`` drain it, there is no second path. Promises:
+Told by one async generator (see ``telling``); ``run`` and ``run_sync`` drain it, there is no second path. Promises:
 - a message is durable before the event that announces it, and before the next request;
 - every call gets exactly one result, in declared order, on every way out;
-- ``Done`` comes exactly once, last; a caller that leaves early leaves a valid session behind. For this each generator
-  closes the ones it draws from before it ends itself.
+- ``Done`` comes exactly once, last; a caller that leaves early leaves a valid session behind.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
 from orkas.harness.sessions.session import Session
 from orkas.harness.spending import CostReached
 from orkas.harness.status import StatusAnswer
+from orkas.harness.telling import tell
 from orkas.harness.tool import ToolResult
 from orkas.harness.turn import Turn
 from orkas.infra.abort import Aborted
@@ -35,8 +35,6 @@ from orkas.infra.events import (
     Done,
     ErrorClass,
     ErrorInfo,
-    Event,
-    Fallback,
     Notice,
     Outcome,
     TextDelta,
@@ -86,20 +84,17 @@ class Runner:
         self._running: str | None = None  # id of the call that runs now
         self._marked: str | None = None  # what the newest record says of the call that begins next
 
-    async def run(self, message: UserMessage) -> AsyncGenerator[Event, None]:
+    async def run(self, message: UserMessage) -> None:
         """Tell the turn, event by event, to its ``Done``."""
         turn = self.turn
         outcome: Outcome = "completed"
         error: ErrorInfo | None = None
         try:
             try:
-                async with aclosing(self._loop(message)) as events:
-                    async for event in events:
-                        yield event
+                await self._loop(message)
             except Aborted:
                 outcome, turn.stop_reason = "aborted", "aborted"
-                async for event in self._close_calls():
-                    yield event
+                await self._close_calls()
             except (OrkasError, OSError) as problem:
                 outcome, turn.stop_reason, error = "failed", "error", _info(problem)
                 _log.error("turn failed: %s", problem)
@@ -112,61 +107,48 @@ class Runner:
             turn.setup.recorder.close()
         if trouble := turn.setup.recorder.trouble():
             text = f"The statistics could not be kept ({trouble}); the conversation is not affected."
-            yield Notice(turn.next_seq(), "warning", text)
-        yield Done(
+            await tell(Notice(turn.next_seq(), "warning", text))
+        await tell(Done(
             turn.next_seq(), outcome, turn.text, turn.stop_reason, turn.setup.full_model, self._session.id, turn.rounds,
             turn.usage, turn.tools, error, turn.output if outcome == "completed" else None,
-        )  # fmt: skip
+        ))  # fmt: skip
 
-    async def _loop(self, message: UserMessage) -> AsyncGenerator[Event, None]:
+    async def _loop(self, message: UserMessage) -> None:
         """Round after round until the model has answered and nobody has anything to add."""
         turn, inbox = self.turn, self.turn.setup.inbox
-        async with aclosing(self._take(inbox.waiting())) as events:
-            async for event in events:  # what was sent to a turn that ended too soon goes first
-                yield event
+        await self._take(inbox.waiting())  # what was sent to a turn that ended too soon goes first
         await self._session.commit(message)
         for told in opening(turn):
-            yield told
+            await tell(told)
         while True:
             turn.rounds += 1
             try:
-                asking = succeeding(turn, self._ask) if turn.setup.succession.several else self._ask()
-                async with aclosing(asking) as events:
-                    async for event in events:
-                        if type(event) is Fallback:
-                            self._governor.small = turn.small
-                        yield event
+                if turn.setup.succession.several:
+                    await succeeding(turn, self._ask)
+                    self._governor.small = turn.small  # another may have replied
+                else:
+                    await self._ask()
             except CostReached as reached:
                 turn.rounds -= 1  # it ends before the request
-                async with aclosing(self._say(str(reached), "max_cost")) as events:
-                    async for event in events:
-                        yield event
+                await self._say(str(reached), "max_cost")
                 return
             before = len(self._session.messages)
             if calls := calls_of(self._session.messages[-1]):
-                async with aclosing(self._act(calls)) as events:
-                    async for event in events:
-                        yield event
+                await self._act(calls)
                 turn.stop_reason = "tool_use"
             elif turn.stop_reason == "tool_use":
                 turn.stop_reason = "stop"  # there is nothing to run, so nothing to go on from
-            if ending := self._ending(calls, self._session.messages[before:]):
-                async with aclosing(ending) as events:
-                    async for event in events:
-                        yield event
+            going_on = turn.stop_reason in _GOING_ON
+            if going_on and await self._ended(calls, self._session.messages[before:]):
                 return
             if turn.stop_reason == "max_cost":
                 return
-            going_on = turn.stop_reason in _GOING_ON
-            taken = inbox.steered() or ([] if going_on else inbox.queued())
-            if taken:
-                async with aclosing(self._take(taken)) as events:
-                    async for event in events:
-                        yield event
+            if taken := inbox.steered() or ([] if going_on else inbox.queued()):
+                await self._take(taken)
             elif not going_on:
                 return
 
-    async def _take(self, messages: list[UserMessage]) -> AsyncGenerator[Event, None]:
+    async def _take(self, messages: list[UserMessage]) -> None:
         """Put what the user sent into the conversation, exactly once, then tell."""
         if not messages:
             return
@@ -176,9 +158,9 @@ class Runner:
         self._governor.spoken()
         self.turn.spoke = False
         for message in messages:
-            yield UserInput(self.turn.next_seq(), message.id, text_of(message))
+            await tell(UserInput(self.turn.next_seq(), message.id, text_of(message)))
 
-    async def _ask(self) -> AsyncGenerator[Event, None]:
+    async def _ask(self) -> None:
         """One reply, with room made for it where needed. It is in the session, durable, when this ends."""
         turn, compactor = self.turn, self.turn.setup.compactor
         words, answer_only = self._nudge, self._governor.answer_only
@@ -188,9 +170,7 @@ class Runner:
         while True:
             if due or refusal:
                 try:
-                    async with aclosing(compactor.run(turn, overflowed=refusal is not None)) as events:
-                        async for event in events:
-                            yield event
+                    await compactor.run(turn, overflowed=refusal is not None)
                 except ProviderError:
                     if refusal is None or not refusal.vague:
                         raise
@@ -198,9 +178,7 @@ class Runner:
                 params = turn.params(words, answer_only=answer_only)
             exchange = Exchange(turn, params) if turn.setup.output is None else _formed(turn, params)
             try:
-                async with aclosing(exchange.events()) as events:
-                    async for event in events:
-                        yield event
+                await exchange.run()
                 break
             except ProviderError as error:
                 if refusal is not None or error.class_ != "context_overflow":
@@ -215,10 +193,10 @@ class Runner:
         assert exchange.reply is not None
         await self._heard(params, exchange.reply)
         if is_cut(exchange.reply):
-            yield Notice(turn.next_seq(), "warning", STILL_CUT)
+            await tell(Notice(turn.next_seq(), "warning", STILL_CUT))
         elif exchange.fault is None and is_empty(exchange.reply) and not turn.spoke:
             turn.text = ""
-            yield Notice(turn.next_seq(), "warning", EMPTY)
+            await tell(Notice(turn.next_seq(), "warning", EMPTY))
         if exchange.fault is not None:
             raise exchange.fault
 
@@ -242,27 +220,22 @@ class Runner:
             with suppress(StorageError):  # kept in memory; the fault that ends the turn is the one to tell
                 self._session.append(rest)
 
-    async def _act(self, calls: list[ToolCall]) -> AsyncGenerator[Event, None]:
+    async def _act(self, calls: list[ToolCall]) -> None:
         """Run the calls one after another; images that tools returned follow all results."""
+        turn = self.turn
         images: list[UserMessage] = []
         for place, call in enumerate(calls):
             self._abort.check()
             await self._begin(call)
-            yield ToolStart(self.turn.next_seq(), call.id, call.name, call.arguments)
-            result = ToolResult("")
-            async with aclosing(self._result(call)) as telling:
-                async for told in telling:
-                    if isinstance(told, ToolResult):
-                        result = told
-                    else:
-                        yield ToolProgress(self.turn.next_seq(), call.id, told)
+            await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
+            result = await self._result(call)
             message = _result_message(call, result, self._session, _next(calls[place + 1 :]))
             [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
             self._running, self._marked = None, message.starts
-            self.turn.count(call.name, is_error=result.is_error)
-            self.turn.setup.recorder.used(call.name, error=_error_of(result))
+            turn.count(call.name, is_error=result.is_error)
+            turn.setup.recorder.used(call.name, error=_error_of(result))
             images += [_image_message(call, image) for image in result.images]
-            yield ToolEnd(self.turn.next_seq(), call.id, call.name, text_of(message), result.is_error)
+            await tell(ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), result.is_error))
         if images:
             await self._session.commit(*images)
 
@@ -272,53 +245,56 @@ class Runner:
             await self._session.start(call)
         self._running = call.id
 
-    def _result(self, call: ToolCall) -> AsyncGenerator[str | ToolResult, None]:
-        """The call's progress and its one result."""
+    async def _result(self, call: ToolCall) -> ToolResult:
+        """The one result of a call; its progress is told."""
         setup = self.turn.setup
         if call.arguments is None and self._cut:
-            return _refused(cut_call(self._cuts))
+            return ToolResult(cut_call(self._cuts), is_error=True)
         if refusal := self._governor.refusal(call):
-            return _refused(refusal)
-        return execute(call, setup.tools, setup.policy, setup.context)
+            return ToolResult(refusal, is_error=True)
 
-    def _ending(self, calls: list[ToolCall], results: list[Message]) -> AsyncGenerator[Event, None] | None:
-        """After a round: how the turn ends where the model would go on for ever; None when it may go on."""
+        async def say(text: str) -> None:
+            await tell(ToolProgress(self.turn.next_seq(), call.id, text))
+
+        return await execute(call, setup.tools, setup.policy, setup.context, say)
+
+    async def _ended(self, calls: list[ToolCall], results: list[Message]) -> bool:
+        """After a round that asks for another: whether the turn ends, for the model would go on for ever."""
         turn = self.turn
-        if turn.stop_reason not in _GOING_ON:
-            return None
         ruling = self._governor.judge(calls, results)
-        self._nudge = "\n\n".join(filter(None, (ruling.nudge, converging(turn.rounds, turn.setup.max_rounds))))
+        self._nudge = ruling.nudge
+        if late := converging(turn.rounds, turn.setup.max_rounds):
+            self._nudge = f"{self._nudge}\n\n{late}" if self._nudge else late
         if turn.rounds >= turn.setup.max_rounds:
             rounds = f"{turn.rounds} rounds" if turn.rounds > 1 else "one round"
-            text = f"Stopped after {rounds}, the limit for one turn. Say “continue” to go on."
-            return self._say(text, "max_rounds")
+            await self._say(f"Stopped after {rounds}, the limit for one turn. Say “continue” to go on.", "max_rounds")
+            return True
         if ruling.stop and not turn.setup.inbox.steered():  # the user's word may lead out of it
-            return self._break_off(ruling.stop) if ruling.ask else self._say(ruling.stop, "loop")
-        return None
+            await (self._break_off(ruling.stop) if ruling.ask else self._say(ruling.stop, "loop"))
+            return True
+        return False
 
-    async def _break_off(self, why: str) -> AsyncGenerator[Event, None]:
+    async def _break_off(self, why: str) -> None:
         """End a turn that repeats itself: why, then where things stand."""
         turn = self.turn
-        yield TextDelta(turn.next_seq(), f"{why}\n\n")
+        await tell(TextDelta(turn.next_seq(), f"{why}\n\n"))
         status = StatusAnswer(turn, why)
         try:
-            async with aclosing(status.events()) as events:
-                async for event in events:
-                    yield event
+            await status.ask()
         except Aborted:
             self._keep(turn.own_words(why, "aborted"))
             raise
         turn.text, turn.stop_reason = f"{why}\n\n{status.text}", "loop"
         await self._session.commit(replace(turn.own_words(turn.text, "loop"), usage=status.usage))
-        yield TextDelta(turn.next_seq(), status.text)
+        await tell(TextDelta(turn.next_seq(), status.text))
 
-    async def _say(self, text: str, reason: StopReason) -> AsyncGenerator[Event, None]:
+    async def _say(self, text: str, reason: StopReason) -> None:
         """End the turn with words of our own, as the model's last message."""
         self.turn.text, self.turn.stop_reason = text, reason
         await self._session.commit(self.turn.own_words(text, reason))
-        yield TextDelta(self.turn.next_seq(), text)
+        await tell(TextDelta(self.turn.next_seq(), text))
 
-    async def _close_calls(self) -> AsyncGenerator[Event, None]:
+    async def _close_calls(self) -> None:
         """After Stop: a result for every open call; the one that ran is told to have ended."""
         try:
             closed = self._closing_results()
@@ -330,7 +306,8 @@ class Runner:
                 name = self._name_of(message.tool_call_id)
                 self.turn.count(name, is_error=True)
                 self.turn.setup.recorder.used(name, error="")
-                yield ToolEnd(self.turn.next_seq(), message.tool_call_id, name, text_of(message), is_error=True)
+                text = text_of(message)
+                await tell(ToolEnd(self.turn.next_seq(), message.tool_call_id, name, text, is_error=True))
 
     def _name_of(self, call_id: str) -> str:
         return next(c.name for m in reversed(self._session.messages) for c in calls_of(m) if c.id == call_id)
@@ -352,11 +329,6 @@ def _formed(turn: Turn, params: CompletionParams) -> Formed:
     from orkas.harness.formed import Formed  # a turn without a form needs none of it
 
     return Formed(turn, params)
-
-
-async def _refused(text: str) -> AsyncGenerator[str | ToolResult, None]:
-    """The one result of a call that is not run."""
-    yield ToolResult(text, is_error=True)
 
 
 def _error_of(result: ToolResult) -> str:

@@ -56,8 +56,14 @@ def without_volatile(value: Any) -> Any:
     """The arguments without what is new each time: ids of the request, nonces, times. The very object when there is
     nothing to leave out."""
     if isinstance(value, dict):
-        kept = {k: without_volatile(v) for k, v in value.items() if not _is_volatile(k, v)}
-        same = len(kept) == len(value) and all(kept[k] is value[k] for k in kept)
+        kept = {}
+        same = True
+        for k, v in value.items():
+            if _is_volatile(k, v):
+                same = False
+            else:
+                kept[k] = plain = without_volatile(v)
+                same = same and plain is v
         return value if same else kept
     if isinstance(value, list):
         items = [without_volatile(v) for v in value]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -12,7 +11,6 @@ from orkas.harness.governor import STATUS_TOKENS, plain_status, status_request
 from orkas.harness.spending import CostReached
 from orkas.harness.turn import Turn
 from orkas.infra.errors import ProviderError
-from orkas.infra.events import Event
 from orkas.infra.messages import AssistantMessage, ToolMessage, Usage, calls_of, text_of
 from orkas.providers.base import CompletionParams
 
@@ -23,7 +21,7 @@ _TRIES = 1
 
 
 class StatusAnswer:
-    """Asks once, without tools. ``text`` and ``usage`` once ``events`` has ended; there always is a text."""
+    """Asks once, without tools. ``text`` and ``usage`` once ``ask`` has ended; there always is a text."""
 
     def __init__(self, turn: Turn, stop: str) -> None:
         self.text = ""
@@ -31,8 +29,8 @@ class StatusAnswer:
         self._turn = turn
         self._stop = stop
 
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """What is to be told of the asking: retries. The text is told by the caller.
+    async def ask(self) -> None:
+        """Tells retries. The text is told by the caller.
 
         Raises:
             Aborted: Stop was pressed.
@@ -40,12 +38,8 @@ class StatusAnswer:
         turn = self._turn
         turn.retries.limit = min(turn.retries.limit, turn.retries.failures + _TRIES)
         exchange = Exchange(turn, self._params(), told=False)
-        try:
-            async with aclosing(exchange.events()) as events:
-                async for event in events:
-                    yield event
-        except (ProviderError, CostReached):
-            pass  # its words would only hide why the turn was stopped
+        with suppress(ProviderError, CostReached):  # its words would only hide why the turn was stopped
+            await exchange.run()
         reply = exchange.reply
         if reply is not None:
             self.usage = reply.usage

@@ -106,6 +106,7 @@ class FunctionTool:
         if limit_s is not None and not limit_s > 0:
             raise UsageError("limit_s must be more than 0 seconds")
         self.function = function
+        self._awaited = inspect.iscoroutinefunction(function)
         self.limit_s = limit_s
         self.name = name or function.__name__
         doc = inspect.cleandoc(description or inspect.getdoc(function) or "")
@@ -118,10 +119,10 @@ class FunctionTool:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext, /) -> ToolResult | str:
         given = check_arguments(arguments, self._input)
-        values = {f: getattr(given, f) for f in self._input.__struct_fields__}
+        values = msgspec.structs.asdict(given)
         if self._context_name:
             values[self._context_name] = context
-        if inspect.iscoroutinefunction(self.function):
+        if self._awaited:
             result = await self.function(**values)
         else:
             result = await in_thread(self.function, **values)

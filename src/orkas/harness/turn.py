@@ -154,6 +154,8 @@ class Turn(msgspec.Struct, eq=False):
             self.usage = self.usage.plus(reply.usage)
 
     def count(self, tool: str, *, is_error: bool) -> None:
-        count = self.tools.setdefault(tool, ToolCount())
+        count = self.tools.get(tool)
+        if count is None:
+            count = self.tools[tool] = ToolCount()
         count.calls += 1
         count.errors += is_error

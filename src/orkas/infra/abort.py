@@ -7,9 +7,14 @@ ended": the runner still closes the open tool calls and yields ``Done(outcome="a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, TypeVar
 
 __all__ = ["Abort", "Aborted"]
+
+T = TypeVar("T")
 
 
 class Aborted(Exception):
@@ -62,6 +67,10 @@ class Abort:
         """
         return _Guard(self)
 
+    def entering(self, entered: AbstractAsyncContextManager[T]) -> AbstractAsyncContextManager[T]:
+        """``async with abort.entering(manager)``: its way in is guarded, its body and its way out are not."""
+        return _Entering(self, entered)
+
 
 class _Guard:
     """A class, not a generator: it is entered once per network read."""
@@ -72,20 +81,39 @@ class _Guard:
         self._abort = abort
 
     def __enter__(self) -> None:
-        self._abort.check()
+        abort = self._abort
+        if abort._reason is not None:
+            raise Aborted(abort._reason)
         task = asyncio.current_task()
         assert task is not None, "guard() needs a running task"
         self._task = task
         self._pending = task.cancelling()
-        self._abort._steps.add(task)
+        abort._steps.add(task)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         abort, task = self._abort, self._task
         abort._steps.discard(task)
-        if not abort.fired:
+        if abort._reason is None:
             return
         if isinstance(error, asyncio.CancelledError):
             if task.uncancel() <= self._pending:
                 raise Aborted(abort.reason) from None
         elif task.cancelling() > self._pending:
             task.uncancel()  # fired in the same tick as the result: keep the result, drop our request
+
+
+class _Entering(AbstractAsyncContextManager[T]):
+    __slots__ = ("_abort", "_entered")
+
+    def __init__(self, abort: Abort, entered: AbstractAsyncContextManager[T]) -> None:
+        self._abort = abort
+        self._entered = entered
+
+    async def __aenter__(self) -> T:
+        with self._abort.guard():
+            return await self._entered.__aenter__()
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Coroutine[Any, Any, bool | None]:
+        return self._entered.__aexit__(kind, error, trace)

@@ -16,13 +16,17 @@ import stat
 import sys
 import time
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from orkas.infra.errors import SessionLocked, StorageError
 
-__all__ = ["OPS", "AppendFile", "Lock", "Ops", "append", "holder", "make_folder", "read", "remove", "replace"]
+__all__ = [
+    "OPS", "AppendFile", "Lock", "Ops", "append", "holder", "identity", "make_folder", "opened", "read", "remove",
+    "replace",
+]  # fmt: skip
 
 if sys.platform == "win32":
     import msvcrt
@@ -140,6 +144,11 @@ def read(path: Path, *, most: int | None = None) -> bytes:
         return file.read()
 
 
+def opened(path: Path) -> FileIO:
+    """One of our files, to be read in pieces. Raises OSError as ``read`` does."""
+    return FileIO(OPS.open(path, os.O_RDONLY))
+
+
 def make_folder(folder: Path, ops: Ops = OPS) -> None:
     """Make a folder, for its owner alone, with the parents it lacks; durable when it returns.
 
@@ -187,6 +196,7 @@ class AppendFile:
         self._stray = stray
         self._ops = ops
         self._fd: int | None = None
+        self._same = (0, 0)  # device and number of the file we hold
         self._made = False
         self._last = b""  # the newest record we wrote: what a fresh descriptor must still find
 
@@ -224,6 +234,7 @@ class AppendFile:
             self._made = self.end == 0 and not self.path.exists()
             create = os.O_CREAT if self.end == 0 else 0
             self._fd = self._ops.open(self.path, os.O_RDWR | os.O_APPEND | create)
+            self._same = identity(os.fstat(self._fd))
         self._check(self._fd)
         if self._stray:
             self._ops.truncate(self._fd, self.end)
@@ -232,12 +243,15 @@ class AppendFile:
 
     def _check(self, fd: int) -> None:
         """Refuse to touch a file that somebody else replaced, cut or wrote to."""
-        mine = os.fstat(fd)
         try:
-            same = os.path.samestat(mine, self.path.stat())
+            there = self.path.stat()
         except FileNotFoundError:
-            same = False
-        if not same or not self.end <= mine.st_size <= self.end + self._stray or not self._found(fd):
+            there = None
+        untouched = (
+            there is not None and identity(there) == self._same
+            and self.end <= there.st_size <= self.end + self._stray and self._found(fd)
+        )  # fmt: skip
+        if not untouched:
             raise StorageError(
                 f"{self.path.name!r} was changed by another program while it was open here",
                 hint="close it here and open it again",
@@ -261,6 +275,11 @@ class AppendFile:
                 self._stray = 0
             else:
                 self._ready()
+
+
+def identity(status: os.stat_result) -> tuple[int, int]:
+    """What tells a file from every other one on this machine, whatever its name."""
+    return status.st_dev, status.st_ino
 
 
 def append(path: Path, data: bytes, *, ops: Ops = OPS) -> None:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 import time
+from binascii import b2a_base64
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
+from msgspec.structs import astuple
 
 __all__ = [
     "AssistantMessage", "Block", "Image", "Message", "Opaque", "StopReason", "Text", "Thinking", "ToolCall",
-    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "now", "seconds",
-    "settled", "text_of", "to_record", "tool_result", "user_message", "well_formed",
+    "ToolMessage", "Usage", "UserMessage", "calls_of", "decode_message", "encode", "loads", "new_id", "new_name", "now",
+    "seconds", "settled", "text_of", "to_record", "tool_result", "user_message", "well_formed",
 ]  # fmt: skip
 
 StopReason: TypeAlias = Literal[
@@ -94,8 +96,8 @@ class Usage(msgspec.Struct, omit_defaults=True, gc=False):
 
     def plus(self, other: Usage) -> Usage:
         """The sum of two; None only where both are None."""
-        pairs = ((getattr(self, f), getattr(other, f)) for f in self.__struct_fields__)
-        return Usage(*(a if b is None else b if a is None else a + b for a, b in pairs))
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Usage(*[a if b is None else b if a is None else a + b for a, b in pairs])
 
 
 class UserMessage(msgspec.Struct, tag_field="role", tag="user", omit_defaults=True, gc=False):
@@ -154,7 +156,15 @@ _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 def new_id() -> str:
-    """A short id, unique in a session: 48 random bits in hex."""
+    """A short id for a record, unique in a session: 48 random bits as 8 letters, digits, ``-`` and ``_``."""
+    return b2a_base64(os.urandom(6), newline=False).translate(_IN_URLS).decode()
+
+
+_IN_URLS = bytes.maketrans(b"+/", b"-_")
+
+
+def new_name() -> str:
+    """A short name for a session or a file, unique on this machine: 48 random bits in hex."""
     return os.urandom(6).hex()
 
 
@@ -184,6 +194,8 @@ def seconds(stamp: str | float) -> float:
 
 def well_formed(text: str) -> str:
     """Join halves of surrogate pairs; whatever half is left alone becomes U+FFFD."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -195,7 +207,7 @@ def well_formed(text: str) -> str:
 def scrub(value: Any) -> Any:
     """``well_formed`` applied to every string inside plain data."""
     if isinstance(value, str):
-        return well_formed(value)
+        return value if value.isascii() else well_formed(value)
     if isinstance(value, dict):
         return {scrub(k): scrub(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -214,9 +226,11 @@ def encode(value: object) -> bytes:
 
 def _as_found(value: Any) -> Any:
     """What is to be written of a value: a message with blocks that stood so in a file is plain data with these."""
-    if type(value) not in _ROLES.values() or not any(type(b) is Opaque and b.found for b in value.content):
-        return value
-    return to_record(value, all_fields=False)
+    if type(value) in _MESSAGES:
+        for block in value.content:
+            if type(block) is Opaque and block.found:
+                return to_record(value, all_fields=False)
+    return value
 
 
 def settled(message: Message) -> tuple[Message, bytes]:
@@ -416,6 +430,7 @@ def _arguments(block: dict[str, Any]) -> dict[str, Any]:
 
 
 _ROLES: dict[str, type[Message]] = {"user": UserMessage, "assistant": AssistantMessage, "tool": ToolMessage}
+_MESSAGES = frozenset(_ROLES.values())
 _KNOWN: dict[str, type[Block]] = {
     "text": Text, "image": Image, "thinking": Thinking, "tool_call": ToolCall, "opaque": Opaque,
 }  # fmt: skip
@@ -430,7 +445,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 def text_of(message: Message) -> str:
     """The visible text of a message, blocks joined."""
-    return "".join(b.text for b in message.content if isinstance(b, Text))
+    return "".join([b.text for b in message.content if type(b) is Text])
 
 
 def calls_of(message: Message) -> list[ToolCall]:

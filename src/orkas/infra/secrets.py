@@ -127,7 +127,7 @@ def forms(values: tuple[str, ...]) -> tuple[str, ...]:
 def hide(text: str) -> str:
     """``text`` without the values of the secrets this process has met, in all their forms; nothing else is changed. For
     what foreign code says and we keep word for word."""
-    for form in forms(tuple(value for value in known() if len(value) >= TELLING)):
+    for form in forms(tuple([value for value in known() if len(value) >= TELLING])):
         if form in text:
             text = text.replace(form, MASK)
     return text

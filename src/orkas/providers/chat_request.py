@@ -148,9 +148,11 @@ def _tool(tool: ToolDef) -> dict[str, Any]:
 
 _MANY = 32
 """New messages at once from which on it pays to encode them together."""
+_RUN = 100
+"""Messages that are encoded together at most: of more, the memory for their bytes would be taken several times."""
 
 
-class _Said(msgspec.Struct):
+class _Said(msgspec.Struct, gc=False):
     """The form nearly all messages have: one speaker, one text."""
 
     role: str
@@ -206,6 +208,8 @@ class ChatWriter(Writer):
             role = _ROLES.get(type(message))
             if role and not self._after_tool and (text := _one_text(message)):
                 run.append(_Said(role, text))
+                if len(run) == _RUN:
+                    self._put_run(run)
             else:
                 self._put_run(run)
                 self.add(message)

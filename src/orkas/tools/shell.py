@@ -14,7 +14,7 @@ from orkas.harness.policy import as_judged, check_command
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra import process
 from orkas.infra.errors import ToolFailed
-from orkas.infra.messages import new_id
+from orkas.infra.messages import new_name
 from orkas.infra.output import Output, readable
 from orkas.infra.threads import in_thread
 
@@ -59,7 +59,7 @@ class Shell:
         if verdict.verdict == "deny":
             raise ToolFailed(f"this command is blocked: {'; '.join(verdict.reasons)}. Find another way or ask the user")
         notes = _missing_folder(context.cwd)
-        output = Output(context.files, f"shell-{new_id()}")
+        output = Output(context.files, f"shell-{new_name()}")
         command, variables = as_judged(given.command)
         start = process.launch(command, cwd=context.cwd, env={**variables, **context.env})
         ended = await process.run(

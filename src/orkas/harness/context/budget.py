@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -25,8 +25,12 @@ DEFAULT_OUTPUT = 8_192
 _MEASURED = 200
 """Estimate from which on a report says something about the model rather than about what stands around the text."""
 
-_AT_ONCE = 4_000
-"""Tokens that are weighed at the end of a turn only to learn from them; it takes about half a millisecond."""
+_UNREAD = 100_000
+"""Tokens, at most, of a history not weighed yet that is weighed at the end of a turn only to learn from it. Judged by
+its length: 50,000 characters, a third of a millisecond. Of a longer one is learnt when its weight matters."""
+_AT_ONCE = 48_000
+"""Tokens, at the very most (see ``tokens.dearest``), that are weighed at the end of a turn only to learn from them:
+16,000 characters of any kind; it takes a tenth of a millisecond."""
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -100,6 +104,27 @@ class _Heard(msgspec.Struct, eq=False, gc=False):
     """What ``extra`` weighs."""
 
 
+class _Room(msgspec.Struct, frozen=True):
+    """How much may come without being weighed, as long as nothing else changes."""
+
+    params: CompletionParams
+    info: ModelInfo
+    ratio: float
+    estimate: float
+
+    def holds(self, params: CompletionParams, info: ModelInfo, ratio: float) -> bool:
+        """Whether nothing but messages has come since."""
+        was = self.params
+        return (
+            params.model == was.model
+            and params.system is was.system
+            and params.tools is was.tools
+            and params.max_output == was.max_output
+            and ratio == self.ratio
+            and (info is self.info or info == self.info)
+        )
+
+
 class Meter:
     """Estimates for one session and whatever model is in use.
 
@@ -128,6 +153,7 @@ class Meter:
         self._waiting: list[_Heard] = []  # they calibrate once their requests are weighed
         self._bound = Bound()
         self._asked: tuple[CompletionParams, ModelInfo] | None = None  # of the newest request, unless it was weighed
+        self._room: _Room | None = None
         self._length = 0  # of the history that was looked at last
         self._system = ""
         self._tools: Sequence[ToolDef] = ()
@@ -142,6 +168,7 @@ class Meter:
     @window.setter
     def window(self, given: int | None) -> None:
         self._windows.given = given
+        self._room = None
 
     def load(self, params: CompletionParams, info: ModelInfo) -> Load:
         """What this request weighs.
@@ -156,21 +183,52 @@ class Meter:
         self._grow(params.messages, len(params.messages))
         self._length = len(params.messages)
         base, after = self._parts(self._now.ratio)
-        self._bound.start(self._length, self._last, base, after, self._sums[-1])
+        self._bound.start(self._length, self._last, base, after, self._sums[-1], self._boundary)
         load, known = self._framed(math.ceil(base + after * self._now.ratio), params, info)
         self._sent, self._asked = (load, known), None
         return load
 
     def at_most(self, params: CompletionParams, info: ModelInfo) -> Load:
         """Never less full than what ``load`` says with what was learnt so far, and cheaper: what is new since the last
-        ``load`` is not weighed. The load itself where nothing was weighed yet."""
+        ``load`` is not weighed, and a history that is new here is judged by the lengths of its texts."""
         self._use(params.model)
-        most = self._bound.follow(params.messages, self._now.ratio, self._fixed_of(params), self._is_sure)
+        fixed, ratio = self._fixed_of(params), self._now.ratio
+        most = self._bound.follow(params.messages, ratio, fixed, self._trusts)
         if most is None:
-            return self.load(params, info)
+            most = self._bound.begin(params.messages, ratio, fixed, self._trusts, closely=False)
+        return self._bounded(most, params, info)
+
+    def loads(self, params: CompletionParams, info: ModelInfo) -> Iterator[Load]:
+        """What this request weighs at most, ever closer and ever dearer to tell; the last one is what it weighs. For
+        who only wants to know whether it is too much: once it is not, the rest need not be looked at."""
+        yield self.at_most(params, info)
+        if self._bound.coarse and len(self._sums) == 1:  # what is weighed already needs no closer look
+            fixed = self._fixed_of(params)
+            most = self._bound.begin(params.messages, self._now.ratio, fixed, self._trusts, closely=True)
+            yield self._bounded(most, params, info)
+        yield self.load(params, info)
+
+    def _bounded(self, most: int, params: CompletionParams, info: ModelInfo) -> Load:
         self._length = len(params.messages)
         self._asked = params, info
         return self._framed(most, params, info)[0]
+
+    def leave(self, params: CompletionParams, info: ModelInfo, room: float) -> None:
+        """Nobody needs to know how full the window is, until so many tokens have come behind these messages, which were
+        weighed just now, or something else has changed."""
+        ratio = self._now.ratio
+        self._room = _Room(params, info, ratio, room / ratio) if room > 0 else None
+
+    def left(self, params: CompletionParams, info: ModelInfo) -> bool:
+        """Whether that still holds. It looks at the length of what is new, and at nothing else."""
+        room = self._room
+        if room is None or not room.holds(params, info, self._now.ratio):
+            return False
+        if not self._bound.passes(params.messages, room.estimate):
+            return False
+        self._length = len(params.messages)
+        self._asked = params, info
+        return True
 
     def _framed(self, messages: int, params: CompletionParams, info: ModelInfo) -> tuple[Load, int]:
         """What messages of that size make of the window, and the window without what refusals taught."""
@@ -211,7 +269,7 @@ class Meter:
             upto -= 1
         heard = _Heard(
             usage, counted, self._model, sent, upto, sent[upto - 1] if upto else None, extra, self._fixed_of(params),
-            self._bound.most,
+            max(self._bound.most + self._bound.unread, self._waiting[-1].most if self._waiting else 0),
         )  # fmt: skip
         self._heard[id(usage)] = heard
         self._waiting.append(heard)
@@ -232,6 +290,7 @@ class Meter:
         if raw >= _MEASURED:
             self._now.measured(heard.counted / raw)
         self._windows.took(self._model, heard.counted)
+        self._room = None
 
     def _weighed(self, heard: _Heard) -> int | None:
         """Our estimate of a request; None where its history has changed meanwhile."""
@@ -250,6 +309,7 @@ class Meter:
         (see ``Windows.refused``)."""
         if self._asked is not None:
             self.load(*self._asked)
+        self._room = None
         sent = self._sent
         return self._windows.refused(
             model, error, (sent[0].messages + sent[0].fixed, sent[0].fixed, sent[1]) if sent else None
@@ -257,6 +317,7 @@ class Meter:
 
     def test_window(self, info: ModelInfo) -> bool:
         """Whether a larger window than refusals taught may be tried; then it is believed until the next refusal."""
+        self._room = None
         return self._windows.test(self._model, info)
 
     def forget(self) -> None:
@@ -272,8 +333,8 @@ class Meter:
 
         At the end of a turn; something is learnt from each that the vendor counted, but no long text is weighed for it.
         """
-        if self._waiting:
-            self._settle(self._waiting[0].most + _AT_ONCE)
+        if self._waiting and (first := self._waiting[0].most) <= self._sums[-1] + _UNREAD:
+            self._settle(first + _AT_ONCE)
         self._learnt.save()
 
     def _use(self, model: str) -> None:
@@ -348,22 +409,25 @@ class Meter:
         heard = self._heard.get(id(usage))
         if heard is not None and heard.model == self._model:
             added = 0 if heard.extra is before else heard.added
-        elif not self._describes(reply):
+        elif not self._describes(reply, self._boundary):
             return
         if plausible(counted, self._sums[i] + self._fixed + added):
             total = counted + self._reply(reply, usage, self._sums[i + 1] - self._sums[i])
             self._report = _Report(i + 1, total, self._fixed, added, reply.ts)
 
-    def _is_sure(self, usage: Usage) -> bool:
-        """Whether this was heard of a request that was nothing but the history."""
-        heard = self._heard.get(id(usage))
-        return heard is not None and heard.model == self._model and heard.extra is None
+    def _trusts(self, reply: AssistantMessage, boundary: str | float | None) -> bool | None:
+        """See ``Trust``: what ``_consider`` would make of a reply behind a summary of that time."""
+        heard = self._heard.get(id(reply.usage))
+        if heard is not None and heard.model == self._model:
+            return heard.extra is None
+        return True if self._describes(reply, boundary) else None
 
-    def _describes(self, reply: AssistantMessage) -> bool:
-        """Whether the report of a reply that was stored earlier still says something of this history."""
+    def _describes(self, reply: AssistantMessage, boundary: str | float | None) -> bool:
+        """Whether the report of a reply that was stored earlier still says something of this history, whose newest
+        summary was written at ``boundary``."""
         if self._stale or not self._is_mine(reply.model):
             return False
-        return self._boundary is None or _later(reply.ts, self._boundary)
+        return boundary is None or _later(reply.ts, boundary)
 
     def _is_mine(self, model: str) -> bool:
         return model == self._model or (not self.vendor and model.partition("/")[2] == self._model)

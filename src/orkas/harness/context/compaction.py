@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -21,6 +20,7 @@ from orkas.harness.context.budget import Load, Meter
 from orkas.harness.context.facts import Fact
 from orkas.harness.context.plan import Plan, Scales
 from orkas.harness.context.policy import Budgets, least_saving, policy
+from orkas.harness.telling import tell
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.events import Compaction, Event, Notice
 from orkas.infra.messages import Message, UserMessage, encode
@@ -79,10 +79,14 @@ class Compactor:
         is nothing but the history."""
         self._know(turn)
         setup, params = turn.setup, params or turn.params()
-        info = setup.provider.info(setup.model)
-        return self._asks(setup.meter.at_most(params, info), setup.meter) and self._asks(
-            setup.meter.load(params, info), setup.meter
-        )
+        info, meter = setup.provider.info(setup.model), setup.meter
+        if meter.left(params, info):
+            return False
+        for load in meter.loads(params, info):
+            if not self._asks(load, meter):
+                meter.leave(params, info, load.usable * meter.compact_at - load.messages)
+                return False
+        return True
 
     def _asks(self, load: Load, meter: Meter) -> bool:
         """Whether so full a window asks for a compaction; a fuller one does, too."""
@@ -92,7 +96,7 @@ class Compactor:
 
     async def run(
         self, turn: Turn, *, keep: str = "", overflowed: bool = False, forced: bool = False
-    ) -> AsyncGenerator[Event, None]:
+    ) -> None:
         """Make room. ``keep``: what the user wants the summary to keep. ``overflowed``: the vendor refused the request.
         ``forced``: the user asks for it, however little there is.
 
@@ -126,9 +130,7 @@ class Compactor:
         prose = ""
         if job.plan.older and self._may_ask(job, keep):
             summariser = job.summariser(keep)
-            async with aclosing(summariser.events(job.load, whole=not overflowed)) as events:
-                async for event in events:
-                    yield event
+            await summariser.run(job.load, whole=not overflowed)
             prose, reason = summariser.prose, summariser.reason
             if summariser.refused:
                 prose = job.tightened(summariser.refused, prose)
@@ -143,11 +145,11 @@ class Compactor:
                         class_=summariser.class_,
                         hint=f"nothing was changed; {summariser.way_out}",
                     )
-                yield Notice(turn.next_seq(), "warning", f"The conversation could not be summarised: {reason}.")
+                await tell(Notice(turn.next_seq(), "warning", f"The conversation could not be summarised: {reason}."))
         if prose or await self._folded(job):
-            yield await self._replace(job, "summary" if prose else "fold")
+            await tell(await self._replace(job, "summary" if prose else "fold"))
             if quoted := job.quoted():
-                yield Notice(turn.next_seq(), "warning", quoted)
+                await tell(Notice(turn.next_seq(), "warning", quoted))
         elif job.must and (overflowed or forced or not self._tests(turn)):
             raise _too_large(job)
         elif not job.must:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 
 from orkas.harness.context import summary
 from orkas.harness.context.budget import Load
@@ -12,7 +11,7 @@ from orkas.harness.exchange import Exchange
 from orkas.harness.fallback import moves
 from orkas.harness.turn import Turn
 from orkas.infra.errors import ProviderError
-from orkas.infra.events import ErrorClass, Event
+from orkas.infra.events import ErrorClass
 from orkas.infra.messages import AssistantMessage, Message, user_message
 from orkas.providers.base import CompletionParams
 
@@ -28,7 +27,7 @@ _FINAL = frozenset(["auth", "quota", "invalid_request", "not_found", "content_fi
 
 
 class Summariser:
-    """One attempt. ``prose``: the summary once ``events`` has ended, or empty; then ``reason`` says why there is none,
+    """One attempt. ``prose``: the summary once ``run`` has ended, or empty; then ``reason`` says why there is none,
     ``class_`` of which kind that is, and ``final`` that asking again is of no use."""
 
     def __init__(self, turn: Turn, older: Sequence[Message], *, tokens: int, keep: str) -> None:
@@ -50,7 +49,7 @@ class Summariser:
         self._window = 0  # what a request may weigh
         self._sent = 0
 
-    async def events(self, load: Load, *, whole: bool) -> AsyncGenerator[Event, None]:
+    async def run(self, load: Load, *, whole: bool) -> None:
         """Ask. ``whole``: the conversation itself may be sent once more; else it goes in pieces at once.
 
         Raises:
@@ -59,27 +58,23 @@ class Summariser:
         """
         self._window = load.window - load.max_output
         try:
-            steps = [self._whole(load), self._pieces(load)] if whole else [self._pieces(load)]
-            for step in steps:
-                if not self.prose and not self.reason:
-                    async with aclosing(step) as events:
-                        async for event in events:
-                            yield event
+            if whole:
+                await self._whole(load)
+            if not self.prose and not self.reason:
+                await self._pieces(load)
         except ProviderError as error:
             if self._turn.spare and moves(error):
                 raise  # somebody else is asked, who may not even need one
             self.prose, self.reason, self.final = "", error.message, error.class_ in _FINAL
             self.class_ = error.class_
 
-    async def _whole(self, load: Load) -> AsyncGenerator[Event, None]:
+    async def _whole(self, load: Load) -> None:
         """The conversation as it is with one message of ours behind it; nothing is decided when that is too long."""
         self._asked = summary.request(words=self._words, keep=self._keep)
         if load.messages + self._meter.text(self._asked) > load.usable:
             return
         try:
-            async with aclosing(self._ask(self._turn.params(self._asked, answer_only=True, free=True))) as events:
-                async for event in events:
-                    yield event
+            await self._ask(self._turn.params(self._asked, answer_only=True, free=True))
         except ProviderError as error:
             if error.class_ != "context_overflow":
                 raise
@@ -87,19 +82,15 @@ class Summariser:
             return
         if self._reply is not None and self._reply.stop_reason == "overflow":
             return
-        async with aclosing(self._settle()) as events:
-            async for event in events:
-                yield event
+        await self._settle()
 
-    async def _pieces(self, load: Load) -> AsyncGenerator[Event, None]:
+    async def _pieces(self, load: Load) -> None:
         """What is replaced as a transcript, in pieces that fit, each with the summary of what came before it."""
         share = 1.0
         for _ in range(_HALVINGS + 1):
             share /= 2
             try:
-                async with aclosing(self._folded(self._room(load, share))) as events:
-                    async for event in events:
-                        yield event
+                await self._folded(self._room(load, share))
                 return
             except ProviderError as error:
                 if error.class_ != "context_overflow":
@@ -111,7 +102,7 @@ class Summariser:
         around = self._meter.text(summary.SYSTEM) + 2 * self._tokens + 200
         return max(200, int((load.window - load.max_output - around) * share))
 
-    async def _folded(self, room: int) -> AsyncGenerator[Event, None]:
+    async def _folded(self, room: int) -> None:
         self.prose = self.reason = ""
         so_far = summary.read(self._turn.setup.session.messages)[0]
         pieces = _packed(self._older, room, self._meter.text)
@@ -120,14 +111,10 @@ class Summariser:
             wanted = summary.piece_request(piece, so_far=so_far, place=place, words=self._words, keep=self._keep)
             self._sent = self._meter.text(wanted) + self._meter.text(summary.SYSTEM)
             self._asked = piece  # to repeat the summary so far is no echo: perhaps nothing is to be added
-            async with aclosing(self._ask(self._plain(wanted))) as events:
-                async for event in events:
-                    yield event
+            await self._ask(self._plain(wanted))
             if self._reply is not None and self._reply.stop_reason == "overflow":
                 raise ProviderError("a part of the conversation does not fit the window", class_="context_overflow")
-            async with aclosing(self._settle()) as events:
-                async for event in events:
-                    yield event
+            await self._settle()
             if self.reason:
                 return
             so_far = self.prose
@@ -144,18 +131,14 @@ class Summariser:
             thinking=setup.thinking,
         )
 
-    async def _ask(self, params: CompletionParams) -> AsyncGenerator[Event, None]:
+    async def _ask(self, params: CompletionParams) -> None:
         exchange = Exchange(self._turn, params, told=False)
-        async with aclosing(exchange.events()) as events:
-            async for event in events:
-                yield event
+        await exchange.run()
         self._reply = exchange.reply
 
-    async def _settle(self) -> AsyncGenerator[Event, None]:
+    async def _settle(self) -> None:
         """Judge the reply; one that is only too long may be written again once."""
-        async with aclosing(self._shortened()) as events:
-            async for event in events:
-                yield event
+        await self._shortened()
         assert self._reply is not None
         self.reason = summary.judge(self._reply, self._asked, self._turn.setup.session.messages)
         text = summary.prose_of(self._reply)
@@ -163,7 +146,7 @@ class Summariser:
             self.reason = "the summary is too long"
         self.prose = "" if self.reason else text
 
-    async def _shortened(self) -> AsyncGenerator[Event, None]:
+    async def _shortened(self) -> None:
         assert self._reply is not None
         text = summary.prose_of(self._reply)
         history = self._turn.setup.session.messages
@@ -171,9 +154,7 @@ class Summariser:
         if weight <= self._tokens or weight > self._window // 2 or summary.judge(self._reply, self._asked, history):
             return
         self._asked = summary.shorter(text, words=self._words)
-        async with aclosing(self._ask(self._plain(self._asked))) as events:
-            async for event in events:
-                yield event
+        await self._ask(self._plain(self._asked))
 
 
 def _packed(messages: Sequence[Message], room: int, size: Callable[[str], int]) -> list[str]:

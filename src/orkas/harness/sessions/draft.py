@@ -61,11 +61,6 @@ class Round(msgspec.Struct, eq=False):
                 made.call_ids.update([c.id for c in calls])
         return made
 
-    def copy(self) -> Round:
-        """Calls of its own, the same ids and numbers: they are long and only grow."""
-        calls = [_Call(c.call, c.given, c.open) for c in self.calls]
-        return Round(calls, self.call_ids, self.record_ids, self.numbers, [*self.marks])
-
 
 class Draft:
     """Collects messages for one append.
@@ -74,7 +69,8 @@ class Draft:
     """
 
     def __init__(self, round: Round, attachments: Attachments) -> None:
-        self.round = round.copy()
+        self.round = round
+        self._before = round.calls, [c.open for c in round.calls], round.marks, len(round.marks)
         self.lines: list[tuple[Message, bytes]] = []
         self.given: list[Message] = []
         self._attachments = attachments
@@ -82,7 +78,11 @@ class Draft:
         self._new_record_ids: list[str] = []
 
     def undo(self) -> None:
-        """Forget the draft: the ids it took are free again."""
+        """Forget the draft: the round is as it was, the ids it took are free again."""
+        self.round.calls, opened, self.round.marks, marked = self._before
+        for call, is_open in zip(self.round.calls, opened, strict=True):
+            call.open = is_open
+        del self.round.marks[marked:]
         self.round.call_ids.difference_update(self._new_call_ids)
         self.round.numbers.clear()
         self.round.record_ids.difference_update(self._new_record_ids)
@@ -125,7 +125,7 @@ class Draft:
         self.lines.append((message, line))
 
     def _close_open(self) -> None:
-        if not any(call.open for call in self.round.calls):
+        if not [call for call in self.round.calls if call.open]:
             return
         known = begun([c.call.id for c in self.round.calls], self.round.marks)
         for place, call in enumerate(self.round.calls):
@@ -182,12 +182,18 @@ class Draft:
 
     def _find(self, call_id: str | None, *, only_open: bool = False) -> _Call | None:
         """The call of this round with that id: by the id we gave it, else by the one the caller knows."""
-        calls = [c for c in self.round.calls if c.open or not only_open]
-        own = next((c for c in calls if c.call.id == call_id), None)
-        return own or next((c for c in calls if c.given == call_id), None)
+        for call in self.round.calls:
+            if call.call.id == call_id and (call.open or not only_open):
+                return call
+        for call in self.round.calls:
+            if call.given == call_id and (call.open or not only_open):
+                return call
+        return None
 
     def _slim(self, message: Message) -> Message:
         """The message with large pictures and texts in files; the same object when nothing is large."""
+        if _is_small(message):
+            return message
         result = type(message) is ToolMessage
         cap = SPILL_CAP if result else _LONG_TEXT
         content = message.content
@@ -225,6 +231,17 @@ _SHORT = 13_000
 """Not worth a preview: that would hardly be shorter."""
 
 
+def _is_small(message: Message) -> bool:
+    """Nothing in it could be large."""
+    size = 0
+    for block in message.content:
+        if type(block) is Text:
+            size += len(block.text)
+        elif type(block) is Image:
+            return False
+    return size <= _SHORT
+
+
 def _joined(content: list[Block]) -> list[Block]:
     """All texts as one, in the place of the first: so they are previewed and kept as one."""
     texts = [b for b in content if type(b) is Text]
@@ -241,7 +258,7 @@ def _named(message: Message, call_id: str) -> Message:
 def place(messages: list[Message], message: Message) -> None:
     """Put a message at the end; a result or a picture among its group, in declared order."""
     at = len(messages)
-    if isinstance(message, ToolMessage) or is_tool_image(message):
+    if type(message) is ToolMessage or is_tool_image(message):
         start = next((i for i in range(at, 0, -1) if type(messages[i - 1]) is AssistantMessage), 0)
         order = {c.id: n for n, c in enumerate(calls_of(messages[start - 1]))} if start else {}
         mine = _rank(message, order)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from io import BytesIO, FileIO
 from typing import Any
 
 import msgspec
 
 from orkas.infra.messages import Message, decode_message, encode, loads, whole
 
-__all__ = ["VERSION", "Record", "Recovered", "records_of", "recover"]
+__all__ = ["VERSION", "Record", "Recovered", "records_of", "recover", "sound"]
 
 VERSION = 1
 """The version of the session file that this release writes."""
@@ -23,6 +24,8 @@ VERSION = 1
 _BOM = b"\xef\xbb\xbf"
 _decode_lines = msgspec.json.Decoder(Message).decode_lines
 _lenient = json.JSONDecoder(strict=False, parse_int=whole)  # allows raw control characters inside strings
+_BLOCK = 256 * 1024
+"""Bytes of a sound file that are read at once: they lie in the processor's cache while they are decoded."""
 _MOST_LINES = 100_000
 """How many physical lines one broken record may span."""
 _MOST_JOINS = 8
@@ -73,6 +76,27 @@ class Recovered(msgspec.Struct, eq=False):
         return self.version > VERSION
 
 
+def sound(file: FileIO | BytesIO, block: int = _BLOCK) -> Recovered | None:
+    """A session file about which nothing is unusual, read from its beginning block by block, so that a long one never
+    lies in memory as bytes too. None for any other: ``recover`` reads that.
+    """
+    found = Recovered()
+    buffer, filled = bytearray(block), 0
+    while size := file.readinto(memoryview(buffer)[filled:]):
+        found.end += size
+        end = buffer.rfind(b"\n", filled, filled + size) + 1
+        filled += size
+        if end:
+            start = _header(buffer, found) if found.end == filled else 0
+            if start is None or not _decoded(memoryview(buffer)[start:end], found):
+                return None
+            buffer[: filled - end] = buffer[end:filled]
+            filled -= end
+        elif filled == len(buffer):  # a long line
+            buffer += bytes(filled)
+    return found if not filled and _unique(found.messages) else None
+
+
 def recover(data: bytes) -> Recovered:
     """Read a whole session file. Never raises: what cannot be read is reported."""
     return _at_once(data) or _careful(data)[0]
@@ -107,20 +131,37 @@ def _at_once(data: bytes) -> Recovered | None:
 def _quick(data: bytes) -> Recovered | None:
     """The whole file in one go; None when anything about it is unusual."""
     found = Recovered(end=len(data), complete=not data or data.endswith(b"\n"))
-    start = len(_BOM) if data.startswith(_BOM) else 0
-    if data.startswith(b'{"type":"session"', start):
-        line_end = data.find(b"\n", start) + 1 or len(data)
-        try:
-            found.header = json.loads(data[start:line_end])
-        except (ValueError, RecursionError):
-            return None
-        start = line_end
-    try:
-        found.messages = _decode_lines(memoryview(data)[start:])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    start = _header(data, found)
+    if start is None or not _decoded(memoryview(data)[start:], found):
         return None
-    ids = [m.id for m in found.messages if m.id]
-    return found if len(set(ids)) == len(ids) else None
+    return found if _unique(found.messages) else None
+
+
+def _header(data: bytes | bytearray, found: Recovered) -> int | None:
+    """Take the header in; returns where the messages begin. None: it cannot be read."""
+    start = len(_BOM) if data.startswith(_BOM) else 0
+    if not data.startswith(b'{"type":"session"', start):
+        return start
+    line_end = data.find(b"\n", start) + 1 or len(data)
+    try:
+        found.header = json.loads(data[start:line_end])
+    except (ValueError, RecursionError):
+        return None
+    return line_end
+
+
+def _decoded(lines: memoryview, found: Recovered) -> bool:
+    """Whether these are messages and nothing else; then they are taken in."""
+    try:
+        found.messages += _decode_lines(lines)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _unique(messages: list[Message]) -> bool:
+    ids = [m.id for m in messages if m.id]
+    return len(set(ids)) == len(ids)
 
 
 def _cut_at_end(data: bytes) -> Recovered | None:

@@ -6,62 +6,36 @@ save the unsaved messages wait in memory, in order, and go first with the next o
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
-
-import msgspec
-from msgspec.structs import replace
+from typing import Any
 
 from orkas.harness.outcome import mark
 from orkas.harness.pairing import cut_points, is_paired, repair, speaks, turn_start
 from orkas.harness.sessions.archive import Compacted, mark_of, restored, summary_of
 from orkas.harness.sessions.attachments import Attachments
+from orkas.harness.sessions.backlog import Backlog, in_writer, line_of
 from orkas.harness.sessions.draft import Draft, Round, place
 from orkas.harness.sessions.healing import heal
 from orkas.harness.sessions.inbox import Inbox
+from orkas.harness.sessions.loading import Loaded, open_at_tail, warnings_of
 from orkas.harness.sessions.names import find, locate, missing, sessions_folder, valid_id
-from orkas.harness.sessions.recovery import Record, Recovered
+from orkas.harness.sessions.recovery import Record
 from orkas.harness.sessions.store import JsonlStore, Stored, files_of
 from orkas.infra import files
-from orkas.infra.errors import StorageError, UsageError
+from orkas.infra.errors import UsageError
 from orkas.infra.messages import (
-    AssistantMessage,
     Image,
     Message,
     Text,
     ToolCall,
-    ToolMessage,
     encode,
-    new_id,
+    new_name,
     to_record,
 )  # fmt: skip
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
 __all__ = ["Loaded", "Session", "sessions_folder", "valid_id"]
-
-SLOW_FLUSH_S = 0.025
-"""A disk whose last flush took longer gets a thread for the next. Below, the hand-over to a thread costs more CPU than
-the write itself, and the loop stands still for less than one frame of a screen."""
-
-
-class Loaded(msgspec.Struct, eq=False):
-    """What loading found, as counts and physical line numbers."""
-
-    damaged: list[int] = msgspec.field(default_factory=list)
-    synthesized: int = 0
-    dropped: int = 0
-    reordered: int = 0
-    renamed: int = 0
-    duplicates: int = 0
-    version: int = 1
 
 
 class Session:
@@ -81,7 +55,7 @@ class Session:
     """What the user sent and no turn has taken yet."""
 
     def __init__(self, id: str | None = None) -> None:
-        self.id = new_id() if id is None else id
+        self.id = new_name() if id is None else id
         self.path = None
         self.messages = []
         self.warnings = []
@@ -90,12 +64,10 @@ class Session:
         self._store: JsonlStore | None = None
         self._lock: files.Lock | None = None
         self._attachments = Attachments(None)
-        self._writing = threading.RLock()  # guards memory and file together
-        self._pending: list[tuple[Message, bytes]] = []
+        self._backlog = Backlog()
         self._healed: list[Message] = []  # results made up on load that the file should get with the next message
         self._round: Round | None = Round()
         self._refusal = ""
-        self._flush_s = 0.0
         self._levels: list[tuple[Compacted, list[Message]]] = []  # compactions that only memory knows of
 
     @classmethod
@@ -147,16 +119,14 @@ class Session:
         repaired = heal(found, path)
         self.path = path
         self._store = store
+        self._backlog = Backlog(store, self._attachments)
         self.messages = repaired.messages
-        self.loaded = Loaded(
-            found.damaged, repaired.synthesized, repaired.dropped, repaired.reordered, repaired.renamed,
-            found.duplicates, found.version,
-        )  # fmt: skip
+        self.loaded = Loaded.of(found, repaired)
         self.inbox = store.inbox()
-        self.warnings = [*_warnings(self.id, found), *self.inbox.warnings]
+        self.warnings = [*warnings_of(self.id, found), *self.inbox.warnings]
         self._round = None
         if repaired.synthesized and not repaired.renamed:
-            self._healed = _open_at_tail(repaired.messages, found.messages)
+            self._healed = open_at_tail(repaired.messages, found.messages)
 
     @property
     def files(self) -> Path | None:
@@ -166,7 +136,7 @@ class Session:
     @property
     def unsaved(self) -> int:
         """How many messages wait because saving failed."""
-        return len(self._pending)
+        return len(self._backlog.waiting)
 
     def append(self, *messages: Message) -> list[Message]:
         """Add messages; durable when it returns. All of them go in one write. Returns them as stored.
@@ -180,7 +150,7 @@ class Session:
             StorageError: they are in memory and ``unsaved``, and are written before anything that comes later.
         """
         added = self._take(messages)
-        self._flush()
+        self._backlog.flush()
         return added
 
     async def commit(self, *messages: Message) -> list[Message]:
@@ -189,15 +159,8 @@ class Session:
         If the waiting task is cancelled the messages stay, and are written by that thread or before the next ones.
         """
         added = self._take(messages)
-        await self._save()
+        await self._backlog.save()
         return added
-
-    async def _save(self) -> None:
-        if self._pending:
-            if self._flush_s < SLOW_FLUSH_S:
-                self._flush()
-            else:
-                await _in_thread(self._flush)
 
     async def start(self, call: ToolCall) -> None:
         """Make durable that this call begins now: for one that had to wait for somebody, which no record could name in
@@ -207,13 +170,13 @@ class Session:
             StorageError: it is not durable, so the call must not begin.
         """
         self._check_open()
-        with self._writing:
+        with self._backlog.lock:
             if self._round is not None:
                 self._round.marks.append((-1, call.id))
             if self._store is not None:
                 begins = mark(call)
-                self._pending.append((begins, _early(begins, encode(begins)) + b"\n"))
-        await self._save()
+                self._backlog.waiting.append((begins, line_of(begins, encode(begins))))
+        await self._backlog.save()
 
     def rewrite(self, messages: Sequence[Message], *, summary: str = "") -> None:
         """Make ``messages`` the whole history, in the file and in memory; what is left out is kept in an archive.
@@ -229,7 +192,7 @@ class Session:
             raise ValueError("a history must be paired before it replaces another")
         messages = list(messages)
         self._check_open()
-        with self._writing:
+        with self._backlog.lock:
             filed = self._store is not None and self._rewrite_file(self._store, messages, summary)
             if summary and not filed:
                 self._levels.append((mark_of(self.messages, messages, summary), list(self.messages)))
@@ -238,7 +201,7 @@ class Session:
 
     async def compact(self, messages: Sequence[Message], summary: str) -> None:
         """``rewrite`` that does not hold up the event loop."""
-        await _in_thread(lambda: self.rewrite(messages, summary=summary))
+        await in_writer(lambda: self.rewrite(messages, summary=summary))
 
     def uncompact(self) -> int:
         """Take the newest compaction back: what it replaced stands where it stood, what came since behind it.
@@ -250,14 +213,14 @@ class Session:
             StorageError: nothing has changed.
         """
         self._check_open()
-        with self._writing:
+        with self._backlog.lock:
             summary = summary_of(self.messages)
             before = len(self.messages)
             messages = None
             if summary is not None and self._levels:
                 messages = self._from_memory(summary.id)
             elif summary is not None and self._store is not None:
-                self._flush()
+                self._backlog.flush()
                 messages = self._store.uncompact(summary.id)
             if messages is None:
                 raise UsageError(
@@ -303,7 +266,7 @@ class Session:
             StorageError: it still has none, and no file.
         """
         self._take(messages)
-        self._pending.clear()  # they go into the file as a whole, not one after another
+        self._backlog.waiting.clear()  # they go into the file as a whole, not one after another
         try:
             if self._store is None:
                 return
@@ -312,7 +275,7 @@ class Session:
             self._round = None
         except BaseException:  # whatever ends it: all of them, or no session
             self.messages.clear()
-            self._pending.clear()
+            self._backlog.waiting.clear()
             self._round = None
             raise
 
@@ -361,8 +324,8 @@ class Session:
             StorageError: the unsaved messages could not be written and are lost with this object. It is closed.
         """
         try:
-            if self._pending and not self._refusal:
-                self._flush()
+            if self._backlog.waiting and not self._refusal:
+                self._backlog.flush()
         finally:
             self._refusal = self._refusal or "is closed"
             self.inbox.close(self._refusal)
@@ -379,7 +342,7 @@ class Session:
             self._let_go()
 
     def _let_go(self) -> None:
-        with self._writing:
+        with self._backlog.lock:
             if self._store is not None:
                 self._store.close()
             if self._lock is not None:
@@ -392,7 +355,7 @@ class Session:
     def _take(self, messages: Sequence[Message]) -> list[Message]:
         """Check everything, then put it in memory and in line for the file."""
         self._check_open()
-        with self._writing:
+        with self._backlog.lock:
             draft = Draft(self._round or Round.after(self.messages), self._attachments)
             try:
                 for message in messages:
@@ -401,7 +364,7 @@ class Session:
             except BaseException:
                 draft.undo()
                 raise
-            self._pending += lines
+            self._backlog.waiting += lines
             self._round = draft.round
             for message, _ in draft.lines:
                 place(self.messages, message)
@@ -412,30 +375,14 @@ class Session:
         if self._store is None or not draft.lines:
             return []
         healed = [(m, encode(m)) for m in self._healed]
-        lines = [(m, _early(m, line) + b"\n") for m, line in (*healed, *draft.lines)]
+        lines = [(m, line_of(m, line)) for m, line in (*healed, *draft.lines)]
         draft.check_sizes(lines)
         self._healed = []
         return lines
 
-    def _flush(self) -> None:
-        with self._writing:
-            if self._store is None or not self._pending:
-                return
-            batch = list(self._pending)
-            began = time.monotonic()
-            try:
-                self._attachments.flush()
-                self._store.append([m for m, _ in batch], [line for _, line in batch])
-            except StorageError as error:
-                error.hint += "; what is unsaved stays in memory and is written with the next message"
-                raise
-            finally:
-                self._flush_s = time.monotonic() - began
-            del self._pending[: len(batch)]
-
     def _rewrite_file(self, store: JsonlStore, messages: list[Message], summary: str) -> bool:
         """Whether the file has the new history too."""
-        self._flush()
+        self._backlog.flush()
         if store.found.newer:
             note = f"session {self.id!r} is of a newer release: its file keeps the whole history"
             self.warnings += [] if note in self.warnings else [note]
@@ -455,59 +402,3 @@ class Session:
         archived = [Record(b"", m) for place, m in enumerate(old) if place not in kept]
         records = restored(mark, archived, [Record(b"", m) for m in self.messages])
         return [r.message for r in records if r.message is not None]
-
-
-def _early(message: Message, line: bytes) -> bytes:
-    """The record; one of our own making says so before its words, so that a fragment of it is never taken for proof."""
-    if type(message) is not ToolMessage or not message.synthetic:
-        return line
-    head, rest = b'{"role":"tool",', encode(replace(message, synthetic=False))
-    return head + b'"synthetic":true,' + rest[len(head) :]
-
-
-@cache
-def _writers() -> ThreadPoolExecutor:
-    """Threads for our own writes: those of the loop may all be held by tools."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(4, thread_name_prefix="orkas-session")
-
-
-async def _in_thread(job: Callable[[], None]) -> None:
-    await asyncio.get_running_loop().run_in_executor(_writers(), job)
-
-
-def _open_at_tail(messages: Sequence[Message], stored: Sequence[Message]) -> list[Message]:
-    """The results that repair made up for the newest group, if nothing was said after it."""
-    known = {id(m) for m in stored}
-    made: list[Message] = []
-    for m in reversed(messages):
-        if type(m) is AssistantMessage:
-            break
-        if type(m) is ToolMessage:
-            if id(m) not in known:
-                made.append(m)
-        elif getattr(m, "origin", None) != "tool_image":
-            return []
-    return made[::-1]
-
-
-def _warnings(name: str, found: Recovered) -> list[str]:
-    """What the user should know: a newer version, damage."""
-    warnings = []
-    if found.newer:
-        warnings.append(
-            f"session {name!r} was written by a newer release of Orkas: what this one does not know is kept, "
-            "and its file is only added to"
-        )
-    bad = list(found.damaged)
-    if found.torn:
-        warnings.append(
-            f"the last record of session {name!r} (line {bad.pop()}) was cut short and is left out; "
-            f"it is set aside in '{name}.jsonl.damaged' with the next message"
-        )
-    if bad:
-        shown = ", ".join(map(str, bad[:10])) + (f" and {len(bad) - 10} more" if len(bad) > 10 else "")
-        lost = "what they held was left out" if found.lost > bool(found.torn) else "all messages were recovered"
-        warnings.append(f"session {name!r} has damaged lines ({shown}): {lost}")
-    return warnings

@@ -35,7 +35,7 @@ from orkas.infra.messages import (
     Text,
     UserMessage,
     encode,
-    new_id,
+    new_name,
     now,
     seconds,
     text_of,
@@ -254,7 +254,7 @@ def delete(name: str) -> Path:
     """
     path = path_of(name)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    place = home() / "trash" / f"{name}-{stamp}-{new_id()[:4]}"
+    place = home() / "trash" / f"{name}-{stamp}-{new_name()[:4]}"
     with files.Lock(path.with_name(f"{name}.lock"), name):
         files.make_folder(place)
         try:

@@ -10,7 +10,9 @@ import base64
 import itertools
 import stat
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -19,7 +21,7 @@ from msgspec.structs import replace
 
 from orkas.harness.sessions import archive
 from orkas.harness.sessions.inbox import Inbox
-from orkas.harness.sessions.recovery import VERSION, Record, Recovered, records_of, recover
+from orkas.harness.sessions.recovery import VERSION, Record, Recovered, records_of, recover, sound
 from orkas.infra import files
 from orkas.infra.errors import SessionMissing, SessionUnreadable, StorageError
 from orkas.infra.messages import Message, Text, ToolMessage, encode, loads, now
@@ -53,6 +55,13 @@ def read_bytes(path: Path) -> bytes:
         SessionMissing: there is nothing of that name.
         SessionUnreadable: there is, and it is no file or cannot be read.
     """
+    with _reading(path) as file:
+        return file.readall()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[FileIO]:
+    """The session file, open to be read. Raises as ``read_bytes`` does."""
     name = path.name.removesuffix(".jsonl")
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -60,7 +69,8 @@ def read_bytes(path: Path) -> bytes:
                 f"session {name!r} cannot be read: {str(path)!r} is not a file",
                 hint="move it away, or use another session name",
             )
-        return files.read(path)
+        with files.opened(path) as file:
+            yield file
     except (FileNotFoundError, NotADirectoryError):
         raise SessionMissing(f"there is no session {name!r}", hint="list them with: orkas session list") from None
     except (OSError, ValueError) as error:
@@ -94,14 +104,18 @@ class JsonlStore:
             SessionMissing, SessionUnreadable: see ``read_bytes``.
         """
         try:
-            data = read_bytes(self.path)
+            with _reading(self.path) as file:
+                found = sound(file)
+                if found is None:
+                    file.seek(0)
+                    found = recover(file.readall())
         except SessionMissing:
             if not missing_ok:
                 raise
-            data = b""
-        self._loaded = len(data)
-        found = self.found = recover(data)
-        if len(data) > LINE_CAP:
+            found = Recovered()
+        self.found = found
+        self._loaded = found.end + len(found.torn)
+        if self._loaded > LINE_CAP:
             found.messages = [_bounded(m) for m in found.messages]
         self._stored = list(found.messages)
         self._file = files.AppendFile(self.path, end=found.end, stray=len(found.torn), ops=self._ops)

@@ -71,8 +71,6 @@ class _Watched(Policy):
 
 
 async def _execute(call: ToolCall, tools: dict[str, Tool], policy: _Watched, cwd: Path, *, as_json: bool) -> int:
-    from contextlib import aclosing
-
     from orkas.harness.execute import execute
     from orkas.harness.tool import ToolContext
     from orkas.infra.abort import Abort, Aborted
@@ -80,18 +78,16 @@ async def _execute(call: ToolCall, tools: dict[str, Tool], policy: _Watched, cwd
 
     abort = Abort()
     context = ToolContext(cwd, abort)
-    result: ToolResult | None = None
+
+    async def say(text: str) -> None:
+        if is_tty(sys.stderr):
+            out.note(text)
+
     try:
         with stopping(abort.fire):
-            async with aclosing(execute(call, tools, policy, context)) as told:
-                async for one in told:
-                    if not isinstance(one, str):
-                        result = one
-                    elif is_tty(sys.stderr):
-                        out.note(one)
+            result = await execute(call, tools, policy, context, say)
     except Aborted:
         return 130
-    assert result is not None, "a call ends with its result"
     _print(call.name, result, as_json=as_json)
     if policy.refused:
         return 4
