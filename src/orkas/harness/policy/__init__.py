@@ -133,6 +133,11 @@ class Policy:
             self._rules = Rules.load()
         return self._rules
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether ``decide`` can say ``ask`` at all."""
+        return not self.headless and self.mode in ("ask", "edits")
+
     def decide(
         self,
         tool: str,

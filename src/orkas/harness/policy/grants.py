@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from orkas.harness.policy.question import visible
 from orkas.harness.policy.rules import WEB, host_of, paths_of
 from orkas.infra import files
 from orkas.infra.home import home
@@ -34,6 +35,11 @@ class Grant(msgspec.Struct, frozen=True):
     sandbox: str
     ts: str = ""
     """When it was given."""
+
+    @property
+    def shown(self) -> str:
+        """The rule with the place where it holds, every character of it visible."""
+        return visible(f"{self.rule} (in {self.folder})")
 
 
 def fingerprint(*parts: object) -> str:

@@ -338,8 +338,8 @@ def _plainly() -> Iterator[Finding]:
         "blocked ones, which is a speed bump and no wall.",
     )  # fmt: skip
     yield Finding(
-        "approve", "note", "Approvals do not exist yet, so --approve is `all` by default: what the policy would ask "
-        "about runs, what it denies does not; --approve none denies both.",
+        "approve", "note", "The chat asks before anything is changed; where nobody can be asked (`orkas run`) that is "
+        "denied, unless --approve edits or --approve all says otherwise.",
     )  # fmt: skip
 
 
