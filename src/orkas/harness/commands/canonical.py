@@ -54,9 +54,12 @@ def _simple(command: Simple) -> str:
 
 def _word(word: Word) -> str:
     text = ""
+    bare = "".join(part.text for part in word if isinstance(part, Lit) and not part.quoted)
+    if "{" in bare and ("," in bare or ".." in bare):
+        raise _NotPlain
     for i, part in enumerate(word):
         if isinstance(part, Lit):
-            text += _in_quotes(part.text) if part.quoted else _bare(part.text, first=i == 0)
+            text += _in_quotes(part.text) if part.quoted else _bare(part.text, first=i == 0, sets="[" in bare)
         elif isinstance(part, Var):
             if part.operator or part.operand:
                 raise _NotPlain
@@ -78,17 +81,15 @@ def _substitution(part: Sub) -> str:
     return f'"{inner}"' if part.quoted else inner
 
 
-def _bare(text: str, *, first: bool) -> str:
+def _bare(text: str, *, first: bool, sets: bool) -> str:
     """Unquoted characters: patterns and the home folder keep their meaning, all others lose it."""
-    if "{" in text and ("," in text or ".." in text):
-        raise _NotPlain
     found, plain = "", ""
     if first and (text == "~" or text.startswith("~/")):
         found, text = "~", text[1:]
         if text:
             found, text = "~/", text[1:]
     for char in text:
-        if (char in "*?[]!^-" and "[" in text) or char in "*?":
+        if char in "*?" or (sets and char in "[]!^-"):
             found += _in_quotes(plain) if plain else ""
             plain = ""
             found += char

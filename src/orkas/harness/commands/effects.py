@@ -78,6 +78,8 @@ class Effects(msgspec.Struct, frozen=True):
     """Every program that was judged, also those that another one starts. A part that reads starts nothing else."""
     outside: tuple[str, ...]
     """What may be files outside the working folder that it reads; ``?`` for one that only the running shell knows."""
+    read: tuple[str, ...]
+    """What may be files in it that it reads, by their names; patterns as they are."""
     written: tuple[str, ...]
     """Files of the working folder that it changes; patterns as they are."""
     beyond: tuple[str, ...]
@@ -94,7 +96,8 @@ def effects_of(command: str) -> Effects:
     try:
         script = survey.command(command)
     except (Unknown, NotUnderstood, RecursionError) as odd:
-        survey.add("unknown", (), f"{odd}" if isinstance(odd, Unknown) else f"it could not be understood ({odd})")
+        reason = f"{odd}" if isinstance(odd, Unknown) else f"it could not be understood ({odd})"
+        survey.parts.append(Part("unknown", (), False, reason))
         script = None
     kind: Kind = max((p.kind for p in survey.parts), key=RANK.__getitem__, default="reads")
     reasons = _once([p.reason for p in survey.parts if p.reason])
@@ -109,6 +112,7 @@ def effects_of(command: str) -> Effects:
         reasons,
         _once(survey.programs),
         _once(survey.outside),
+        _once(survey.inside),
         _once(survey.written),
         _once(survey.beyond),
         text,
@@ -126,6 +130,7 @@ class Survey:
         self.parts: list[Part] = []
         self.programs: list[str] = []
         self.outside: list[str] = []
+        self.inside: list[str] = []
         self.written: list[str] = []
         self.beyond: list[str] = []
         self.scope = Scope()
@@ -134,7 +139,8 @@ class Survey:
     def command(self, command: str) -> Script:
         if len(command.encode(errors="surrogatepass")) > MAX_BYTES:
             raise Unknown("it is longer than 4 KB")
-        if known.INVISIBLE.search(command) or any(c.isspace() and c not in " \t\n" for c in command):
+        unseen = known.INVISIBLE.search(command) or known.BLANK.search(command)
+        if unseen or any(c.isspace() and c not in " \t\n" for c in command):
             raise Unknown("it holds control or invisible characters")
         if re.search(r"[ \t]{40}|\n\s*\n\s*\n\s*\n\s*\n\s*\n\s*\n", command):
             raise Unknown("a long gap could hide a part of it")
@@ -304,7 +310,9 @@ class Survey:
         path = self.scope.path(text)
         if path is None:
             self.outside.append("?")
-        elif (path.startswith(("/", "../")) or path == "..") and path not in _DEVICES:
+        elif not path.startswith(("/", "../")) and path != "..":
+            self.inside.append(path)
+        elif path not in _DEVICES:
             self.outside.append(_shown(path))
 
     def written_to(self, piece: Piece, who: str) -> tuple[Kind, tuple[str, ...], str]:

@@ -106,12 +106,24 @@ def judge(survey: Survey, name: str, rest: list[Piece], *, alone: bool) -> tuple
         if name not in _NO_FILES:
             for piece in rest:
                 survey.read(piece)
+        _follows(survey, name, rest)
         return "reads", ""
     if name in _FLAGS:
         return _by_flags(survey, name, rest)
     if _VERSION.fullmatch(name) and [p.text for p in rest if p.fixed] in (["--version"], ["-V"], ["-version"]):
         return ("reads", "") if len(rest) == 1 else _unknown(name)
     return _network(name) or _unknown(name)
+
+
+_FOLLOWS = {
+    "grep": r"-[A-Za-z]*R|--deref", "find": r"-L$|-follow$", "rg": r"-[A-Za-z]*L|--follow", "tree": r"-[A-Za-z]*l",
+}  # fmt: skip
+
+
+def _follows(survey: Survey, name: str, rest: list[Piece]) -> None:
+    """A flag that follows every link it meets: where that leads is not known."""
+    if (flag := _FOLLOWS.get(name)) and any(p.wild or re.match(flag, p.text) for p in rest):
+        survey.outside.append("?")
 
 
 def _unknown(name: str) -> tuple[Kind, str]:
@@ -171,6 +183,7 @@ def _by_flags(survey: Survey, name: str, rest: list[Piece]) -> tuple[Kind, str]:
         return _writes(survey, name, found)
     for piece in found:
         survey.read(piece)
+    _follows(survey, name, rest)
     return "reads", ""
 
 
@@ -226,6 +239,7 @@ def _find(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Ki
                 raise _odd(name, piece.text)
         else:
             survey.read(piece)
+    _follows(survey, name, rest)
     return "reads", ""
 
 
@@ -238,6 +252,7 @@ def _rg(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kind
             if "z" in letters:
                 raise _odd(name, piece.text)
         survey.read(piece)
+    _follows(survey, name, rest)
     return "reads", ""
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
+from orkas.harness.commands import known
+
 __all__ = ["MAX_LINES", "Question", "lines_of", "visible"]
 
 MAX_LINES = 60
 """Lines of a question; what is left out is counted."""
 MAX_WIDTH = 1_000
 """Characters of one line; what is left out is counted."""
-_BLANK_GLYPHS = "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef\u034f"
 _ODD = re.compile(r"[^\x20-\x7e]")
-_UNSEEN = re.compile(f"[{_BLANK_GLYPHS}]")
 _GAP = re.compile(r" {12,}")
 
 
@@ -47,7 +47,7 @@ def visible(text: str) -> str:
 
 def _written(found: re.Match[str]) -> str:
     char = found[0]
-    if char.isprintable() and not _UNSEEN.match(char) and char not in "⟨⟩":
+    if char.isprintable() and not known.BLANK.match(char) and char not in "⟨⟩":
         return char
     code = ord(char)
     named = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\x1b": "\\e"}.get(char)

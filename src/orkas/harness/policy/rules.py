@@ -224,7 +224,7 @@ def paths_of(arguments: Mapping[str, Any]) -> list[str]:
 def is_device(path: str) -> bool:
     """A name that is no path in a folder on Windows: a device, another machine, a place relative to a drive."""
     text = path.replace("/", "\\")
-    if text.startswith("\\\\") and not path.startswith("/"):
+    if text.startswith(("\\\\", "\\??\\")) and not path.startswith("/"):
         return True
     drive = re.match(r"[A-Za-z]:(?!\\)", text)
     stem = re.split(r"[.:]", text.rpartition("\\")[2])[0].strip().casefold()

@@ -20,6 +20,8 @@ __all__ = ["MANY_FILES", "deletes_much", "harmful", "is_our_data"]
 
 MANY_FILES = 200
 """Files that one command may remove without being asked about."""
+_MAX_MATCHES = 1_000
+"""Names that a pattern may stand for before it is not looked at any further."""
 _MAX_CONFIG = 100_000
 
 
@@ -30,6 +32,18 @@ def leads_out(path: str, cwd: Path, *, existing: bool) -> bool:
     if existing and not os.path.lexists(whole):
         return False
     return not Path(os.path.realpath(whole)).is_relative_to(os.path.realpath(cwd))
+
+
+def _matches_lead_out(pattern: str, cwd: Path) -> bool:
+    """Whether a name, or one that a pattern stands for, is a link out of the working folder."""
+    if not any(c in pattern for c in "*?["):
+        return leads_out(pattern, cwd, existing=True)
+    import glob
+
+    for n, path in enumerate(glob.iglob(pattern, root_dir=cwd, include_hidden=True)):  # noqa: PTH207 - from this folder
+        if n >= _MAX_MATCHES or leads_out(path, cwd, existing=True):
+            return True
+    return False
 
 
 def is_our_data(path: str, cwd: Path) -> bool:
@@ -161,7 +175,9 @@ def deletes_much(command: str, cwd: Path) -> list[str]:
             found.append("find -delete removes what it finds, however much that is")
         elif name in ("rm", "grm") and any(re.match(r"-[a-zA-Z]*[rR]|--r", flag) for flag in flags):
             targets = [a for a in argv[1:] if not a.startswith("-") and not a.startswith("/")]
-            if files_below(targets, cwd) > MANY_FILES:
+            if any(re.fullmatch(r"(.*/)?[*.?]+", target) for target in targets):
+                found.append("it removes everything in a folder")
+            elif files_below(targets, cwd) > MANY_FILES:
                 found.append(f"it removes more than {MANY_FILES} files")
     return found
 
@@ -186,4 +202,5 @@ def harmful(effects: Effects, cwd: Path, *, sandboxed: bool) -> list[str]:
                 found.append("which files it reads is known only when it runs")
             elif leads_out(path, cwd, existing=True):
                 found.append(f"it reads {path}, outside the working folder")
+        found += [f"{path} leads out of the working folder" for path in effects.read if _matches_lead_out(path, cwd)]
     return list(dict.fromkeys(found))
