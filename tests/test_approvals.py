@@ -280,7 +280,7 @@ async def test_what_runs_is_what_was_approved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["ask", "edits", "none"])
 async def test_where_nobody_can_be_asked_it_is_denied_at_once(tmp_path: Path, mode: Any) -> None:
-    agent = agent_for(tmp_path, [call("shell", command="make all")], approve=mode)
+    agent = agent_for(tmp_path, [call("shell", command="curl x")], approve=mode)
     done = await agent.run("go")
     assert done.tools["shell"].errors == 1
     [result] = [m for m in agent.session.messages if isinstance(m, ToolMessage)]

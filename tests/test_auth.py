@@ -27,14 +27,14 @@ from orkas.infra import config
 from orkas.infra.errors import ProviderError
 from orkas.infra.messages import text_of, user_message
 from orkas.infra.secrets import Secret
-from orkas.providers.auth import Grant, Keys, Resting, StoredLogin, credentials_for, environment_keys
+from orkas.providers.accounts.auth import Grant, Keys, Resting, StoredLogin, credentials_for, environment_keys
+from orkas.providers.accounts.logins import Login, Logins, Token
 from orkas.providers.base import CompletionParams
 from orkas.providers.http import HttpProvider
-from orkas.providers.logins import Login, Logins, Token
 from orkas.providers.openai_chat import OpenAIChat
-from orkas.providers.own import own
 from orkas.providers.registry import resolve
 from orkas.providers.vendors import OAuthClient, Vendor, table
+from orkas.providers.vendors.own import own
 from orkas.testing import FakeVendor, Refuse, call
 
 KEY = "sk-test-the-good-key-0001"
@@ -335,7 +335,7 @@ async def test_stop_ends_a_turn_that_waits_for_a_token_and_the_token_is_kept() -
 
 
 def logged_in(server: Any) -> Token:
-    from orkas.providers.oauth import token_of
+    from orkas.providers.accounts.oauth import token_of
 
     return token_of(server.new_token(), OAuthClient(token_url=f"{server.url}/token", client_id="ours"))
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orkas.infra.errors import UsageError
-from orkas.providers.aws import Signer, address, signer
+from orkas.providers.clouds.aws import Signer, address, signer
 
 NOW = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
 SUITE = Signer("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", region="us-east-1")

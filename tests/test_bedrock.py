@@ -35,12 +35,12 @@ from orkas.infra.messages import (
     user_message,
 )  # fmt: skip
 from orkas.infra.secrets import Secret
-from orkas.providers.auth import Keys
+from orkas.providers.accounts.auth import Keys
+from orkas.providers.accounts.logins import Login, Logins
 from orkas.providers.base import CompletionParams, ToolDef
 from orkas.providers.bedrock import Bedrock
-from orkas.providers.bedrock_request import API
-from orkas.providers.eventstream import Frames
-from orkas.providers.logins import Login, Logins
+from orkas.providers.bedrock.eventstream import Frames
+from orkas.providers.bedrock.request import API
 from orkas.providers.registry import resolve
 from orkas.testing import FakeVendor, Say, Whole, call
 from orkas.testing.rendering_bedrock import frame

@@ -67,3 +67,10 @@ def test_scripts_answer_before_they_set_anything_up(script: str, word: str, stat
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == status and says in done.stdout + done.stderr
     assert (done.stdout + done.stderr).count("\n") == 1
+
+
+def test_each_dialect_is_measured_next_to_a_client_written_by_hand() -> None:
+    program = [sys.executable, str(BENCH / "dialects.py"), "bedrock", "ollama", "-r", "1", "-n", "200"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=100)
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["bedrock", "ollama"], done.stderr

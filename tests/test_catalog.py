@@ -23,9 +23,9 @@ from orkas.providers import catalog
 from orkas.providers.base import CompletionParams, Price, Rates
 from orkas.providers.catalog import model_info
 from orkas.providers.discovery import DEFAULT_MODELS
-from orkas.providers.own import own
 from orkas.providers.registry import resolve, short_names, split_model, vendor_names
 from orkas.providers.vendors import shipped, table
+from orkas.providers.vendors.own import own
 from orkas.testing import FakeVendor, Say
 
 FILE = Path(catalog.__file__).with_name("models.json")
@@ -115,7 +115,7 @@ def test_any_name_has_safe_facts(vendor: str, name: str) -> None:
 
 def test_asking_reads_nothing_at_import_and_loads_no_http_stack() -> None:
     code = (
-        "import orkas.providers.catalog as c, sys; print(c._file.cache_info().currsize);"
+        "import orkas.providers.catalog as c, sys; print(c.lookup.facts.cache_info().currsize);"
         "c.model_info('openai', 'gpt-4o'); print('aiohttp' in sys.modules, 'orkas.infra.redact' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,6 +16,7 @@ from orkas.infra.messages import (
     Message,
     Text,
     Thinking,
+    UserMessage,
     calls_of,
     text_of,
     tool_result,
@@ -36,7 +37,8 @@ ROWS = {
 }  # fmt: skip
 NEW = ("ollama", "bedrock", "nova", "mistral", "cohere")
 PAIRS = [pair for pair in itertools.permutations(ROWS, 2) if pair[0] in NEW or pair[1] in NEW]
-KINDS = ["plain", "parallel", "thinking", "images", "aborted"]
+KINDS = ["plain", "parallel", "thinking", "images", "aborted", "compacted"]
+THOUGHTFUL = ("thinking", "aborted", "compacted")
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def answer_of(kind: str, n: int) -> list[Any]:
     if kind == "plain":
         return [f"answer {n}"]
     calls = [call("add", id=f"c{n}a", a=n)] + [call("add", id=f"c{n}b", a=n)] * (kind == "parallel")
-    thought = [Thinking(text=f"thought {n}")] if kind in ("thinking", "aborted") else []
+    thought = [Thinking(text=f"thought {n}")] if kind in THOUGHTFUL else []
     return [*thought, f"answer {n}", *calls]
 
 
@@ -70,7 +72,7 @@ async def turn(vendor: FakeVendor, name: str, kind: str, n: int, history: list[M
     """One turn of the user with a model: question, calls, results, a last word or none."""
     shown = Image(media_type="image/png", data=PNG)
     history.append(user_message(f"question {n}", [shown] if kind == "images" else []))
-    thinking = {"thinking": "low"} if kind in ("thinking", "aborted") and name != "chat" else {}
+    thinking = {"thinking": "low"} if kind in THOUGHTFUL and name != "chat" else {}
     first = await ask(vendor, name, history, answer_of(kind, n), **thinking)
     made = calls_of(first)
     history += [tool_result(c.id, f"result {n}") for c in made]
@@ -79,7 +81,7 @@ async def turn(vendor: FakeVendor, name: str, kind: str, n: int, history: list[M
     if kind == "aborted":
         history.append(AssistantMessage([Text(text="I was")], ROWS[name], first.api, "aborted"))
     elif made:
-        await ask(vendor, name, history, [*answer_of("thinking" if kind == "thinking" else "plain", n)[:1], "done"])
+        await ask(vendor, name, history, [*answer_of("thinking" if kind in THOUGHTFUL else "plain", n)[:1], "done"])
     return first
 
 
@@ -100,6 +102,8 @@ def takes_thinking_back(name: str) -> bool:
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 async def test_a_conversation_changes_hands(vendor: FakeVendor, one: str, other: str, kind: str) -> None:
     history: list[Message] = []
+    if kind == "compacted":
+        history.append(UserMessage([Text(text="Notes on what was said before.")], origin="summary"))
     first = await turn(vendor, one, kind, 1, history)
     await ask(vendor, one, [*history, user_message("more")], "ok")  # what its own vendor would get back
     own = entry(vendor.requests[-1].body or {}, 1)

@@ -33,6 +33,7 @@ from orkas.product.chat.history import KEPT, History
 from orkas.product.chat.markdown import MAX_CHARS, MAX_LINES, Block, Splitter
 from orkas.product.chat.typed import Typed
 from orkas.product.chat.words import continues
+from orkas.testing import FakeVendor
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a POSIX thing")
 
@@ -1179,3 +1180,21 @@ def test_tools_are_chosen_by_name() -> None:
     with pytest.raises(UsageError, match="no tool 'shel'") as caught:
         _tools("shel")
     assert caught.value.hint == "did you mean shell?"
+
+
+# -- another model
+
+
+def test_the_chat_asks_another_model_when_the_first_does_not_answer() -> None:
+    with FakeVendor(keys={"good"}) as vendor:
+        vendor.script("From the second.")
+        base = vendor.base_url
+        env = {"CUSTOM_API_KEY": "bad", "CUSTOM_BASE_URL": base, "ANTHROPIC_API_KEY": "good", "ANTHROPIC_BASE_URL": base}
+        words = ["--model", "custom/m", "--fallback", "anthropic/claude-x", "--max-retries", "0", "--tools", "none"]
+        terminal = Terminal([sys.executable, "-m", "orkas", *words], env=env)
+        terminal.say("Hello?")
+        terminal.shows("From the second.")
+        terminal.ready()
+        terminal.key("\x04")
+        assert terminal.ended() == 0
+    assert [r.status for r in vendor.requests] == [401, 200]

@@ -31,7 +31,7 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, ToolDef
 from orkas.providers.cohere import Cohere
-from orkas.providers.cohere_request import API
+from orkas.providers.cohere.request import API
 from orkas.providers.registry import resolve
 from orkas.testing import FakeVendor, Say, Whole, call
 from orkas.testing.rules import check_cohere

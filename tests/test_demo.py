@@ -16,7 +16,7 @@ from orkas.harness.context import summary
 from orkas.infra.messages import AssistantMessage, Message, ToolMessage, calls_of, text_of, tool_result, user_message
 from orkas.providers.base import CompletionParams, TextPart, ToolDef
 from orkas.providers.demo import INTRODUCTION, DemoProvider
-from orkas.providers.demo_rules import understand
+from orkas.providers.demo.rules import understand
 
 NAMES = ("read_file", "write_file", "edit_file", "list_files", "search_files", "shell")
 TOOLS = [ToolDef(name, "", {"type": "object", "properties": {}}) for name in NAMES]

@@ -257,7 +257,7 @@ async def test_the_continuation_is_a_request_that_vendors_take(vendor_name: str)
     assert [r.status for r in vendor.requests] == [200, 200, 200]
     first, second, third = (r.body or {} for r in vendor.requests)
     assert second["tools"] == first["tools"]
-    assert second["tool_choice"] in ("none", {"type": "none"})
+    assert second.get("tool_choice") == (None if vendor_name == "anthropic" else "none")  # its cache holds
     assert len(third["messages"]) == len(first["messages"]) + 2
 
 

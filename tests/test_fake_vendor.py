@@ -482,6 +482,7 @@ def test_recorded_folders_come_over_the_socket_unchanged(vendor: FakeVendor) -> 
 
 
 @needs_shared
+@pytest.mark.foreign
 def test_a_recorded_conversation_with_thinking_goes_on(vendor: FakeVendor) -> None:
     """The second request of a recorded pair holds the thinking of the first answer: the fake must know it."""
     root = SHARED / "wire" / "anthropic" / "messages"

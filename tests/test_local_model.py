@@ -29,10 +29,10 @@ from orkas.product import local_model
 from orkas.product.local_model.gguf import read_head
 from orkas.product.local_model.machine import Machine
 from orkas.product.local_model.pins import QWEN, Recipe, Wheel
-from orkas.providers import small
+from orkas.providers import local, small
 from orkas.providers.base import Completion, CompletionParams, LLMProvider, TextPart, ToolDef
 from orkas.providers.local import LocalProvider, find, installed
-from orkas.providers.local_server import LocalServer, ServerConfig
+from orkas.providers.local.server import LocalServer, ServerConfig
 
 PLENTY = Machine(free_disk=10**12, free_memory=10**12, avx2=True, pip=True)
 SRC = str(Path(local_model.__file__).parents[3])
@@ -485,7 +485,7 @@ def test_the_child_ends_with_us_however_we_end(
         import asyncio, os, sys, threading, time
         sys.path[:0] = [{SRC!r}, {str(runtime)!r}]
         from pathlib import Path
-        from orkas.providers.local_server import LocalServer, ServerConfig
+        from orkas.providers.local.server import LocalServer, ServerConfig
         server = LocalServer(ServerConfig({model!r}, Path({str(served.gguf)!r})))
         async def start():
             task = asyncio.ensure_future(server.ensure())
@@ -622,7 +622,7 @@ def test_a_small_model_gets_at_most_six_tools_in_few_words() -> None:
 
 def test_the_chat_template_takes_every_form_of_history() -> None:
     jinja2 = pytest.importorskip("jinja2", reason="renders the template outside the runtime")
-    path = Path(small.__file__).with_name("qwen25coder_tools.jinja")
+    path = Path(local.__file__).with_name("qwen25coder_tools.jinja")
     template = jinja2.Environment(undefined=jinja2.ChainableUndefined).from_string(path.read_text())
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": {"path": "."}}}
     odd = {"id": "2", "type": "function", "function": {"name": "look", "arguments": "not parsed"}}

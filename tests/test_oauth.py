@@ -24,11 +24,11 @@ from auth_server import DEVICE, AuthServer, authority
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.net import Http
 from orkas.infra.secrets import Secret
-from orkas.providers.auth import Grant, StoredLogin
-from orkas.providers.logins import Login, Logins, Token
-from orkas.providers.oauth import Refused, ask, checked, exchange, renew, token_of
-from orkas.providers.oauth_login import browser_login, device_login
-from orkas.providers.token_source import TokenSource
+from orkas.providers.accounts.auth import Grant, StoredLogin
+from orkas.providers.accounts.logins import Login, Logins, Token
+from orkas.providers.accounts.oauth import Refused, ask, checked, exchange, renew, token_of
+from orkas.providers.accounts.oauth_login import browser_login, device_login
+from orkas.providers.accounts.token_source import TokenSource
 from orkas.providers.vendors import OAuthClient
 
 ACCOUNT = "openai"
@@ -260,7 +260,7 @@ async def test_a_token_that_nobody_can_renew_is_used_to_its_end() -> None:
 RENEW = f"""
 import asyncio, sys
 from orkas.infra.errors import ProviderError
-from orkas.providers.auth import StoredLogin
+from orkas.providers.accounts.auth import StoredLogin
 async def main():
     source = StoredLogin({ACCOUNT!r})
     try:
@@ -535,7 +535,7 @@ async def test_nobody_comes_back() -> None:
 
 
 async def test_a_code_without_its_proof_buys_nothing() -> None:
-    from orkas.providers.oauth import Pkce
+    from orkas.providers.accounts.oauth import Pkce
 
     with authority() as server:
         pkce = Pkce.new()

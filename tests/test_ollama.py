@@ -30,7 +30,7 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, ToolDef
 from orkas.providers.ollama import Ollama
-from orkas.providers.ollama_request import API
+from orkas.providers.ollama.request import API
 from orkas.providers.registry import resolve
 from orkas.testing import FakeVendor, Say, Whole, call
 from orkas.testing.rules import check_ollama

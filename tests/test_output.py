@@ -25,7 +25,7 @@ from orkas.infra.errors import OutputError, ProviderError, UsageError
 from orkas.infra.events import Done, Event, Retry, TextDelta, decode, encode
 from orkas.infra.messages import AssistantMessage, Text, Usage, calls_of, text_of, user_message
 from orkas.providers.base import ModelInfo
-from orkas.providers.output import ANTHROPIC, OPENAI, strict
+from orkas.providers.writing.output import ANTHROPIC, OPENAI, strict
 from orkas.testing import FakeVendor, Refuse, Say, ScriptedProvider, call
 from orkas.testing.rules import check_anthropic
 from orkas.testing.rules.schema import strict_fault

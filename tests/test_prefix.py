@@ -24,7 +24,7 @@ from orkas.infra.messages import (
     tool_result,
     user_message,
 )
-from orkas.providers.base import CompletionParams, Price, Rates, ToolDef
+from orkas.providers.base import CompletionParams, OutputSchema, Price, Rates, ToolDef
 from orkas.providers.prefix import PrefixWatch
 from orkas.providers.registry import resolve
 from orkas.testing import FakeVendor, Say
@@ -64,6 +64,7 @@ class Talk:
         ({"system": "be bad"}, "from character 3 on"),
         ({"thinking": "high"}, "thinking went from unset to high"),
         ({"tool_choice": "none"}, "tool_choice went from auto to none"),
+        ({"output": OutputSchema("a", {"type": "object"})}, "the form that the answer must have is another one"),
         ({"messages": [user_message("one"), user_message("2")]}, "message 0 is another one"),
     ],
 )

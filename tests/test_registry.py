@@ -233,8 +233,8 @@ def test_rows_claim_no_prefix_twice() -> None:
 
 
 def test_the_table_a_program_reads_is_the_one_that_people_edit() -> None:
-    rows = tomllib.loads((FLOOR / "vendors.toml").read_text("utf-8"))
-    assert json.loads((FLOOR / "vendors.json").read_text("utf-8")) == rows, "run scripts/vendors.py"
+    rows = tomllib.loads((FLOOR / "vendors" / "vendors.toml").read_text("utf-8"))
+    assert json.loads((FLOOR / "vendors" / "vendors.json").read_text("utf-8")) == rows, "run scripts/vendors.py"
 
 
 def test_resolving_loads_no_http_stack() -> None:

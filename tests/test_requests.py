@@ -34,11 +34,12 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, Dialect, TextPart, ToolDef
-from orkas.providers.calls import parse_arguments
 from orkas.providers.openai_chat import OpenAIChat
 from orkas.providers.openai_responses import OpenAIResponses
+from orkas.providers.reading.calls import parse_arguments
 from orkas.providers.vendors import table
 from orkas.testing.rules import check_openai_responses
+from published import validated
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 PNG = "iVBORw0KGgo="
@@ -62,16 +63,25 @@ def responses() -> OpenAIResponses:
 EACH = pytest.mark.parametrize("dialect", [chat(), anthropic(), responses()], ids=["chat", "anthropic", "responses"])
 
 
+SEARCH = {"type": "search", "query": "x"}
+PUBLISHED = {"openai_chat": "openai", "anthropic_messages": "anthropic", "openai_responses": "responses"}
+
+
 def said_to(body: dict[str, Any]) -> list[dict[str, Any]]:
     """The conversation in a request, whatever its vendor calls it."""
     found: list[dict[str, Any]] = body["messages"] if "messages" in body else body["input"]
     return found
 
 
-def sent(dialect: Dialect, messages: list[Message], model: str = "m", **more: Any) -> dict[str, Any]:
+def built(dialect: Dialect, messages: list[Message], model: str = "m", **more: Any) -> dict[str, Any]:
     params = CompletionParams(model=model, messages=messages, **more)
     body: dict[str, Any] = json.loads(dialect.request(params, base_url="http://h/v1", api_key="k").body)
     return body
+
+
+def sent(dialect: Dialect, messages: list[Message], model: str = "m", **more: Any) -> dict[str, Any]:
+    """The body of a request that the vendor's published types allow."""
+    return validated(built(dialect, messages, model, **more), PUBLISHED[dialect.api])
 
 
 def call(id: str = "call_1", **arguments: Any) -> ToolCall:
@@ -295,13 +305,13 @@ def ids_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:
 def test_thinking_goes_back_to_exactly_the_model_that_wrote_it() -> None:
     thought = Thinking(text="hm", signature="sig")
     hidden = Thinking(redacted="blob")
-    server = Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "web", "input": {}})
+    server = Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
     mine = said(thought, hidden, server, Text(text="so"), call(), model=f"anthropic/{CLAUDE}", stop="tool_use")
     messages: list[Message] = [user_message("hi"), mine, tool_result("call_1", "1")]
     (_, own, _) = sent(anthropic(), messages, CLAUDE)["messages"]
     assert own["content"][:3] == [
         {"type": "thinking", "thinking": "hm", "signature": "sig"}, {"type": "redacted_thinking", "data": "blob"},
-        {"type": "server_tool_use", "id": "s", "name": "web", "input": {}},
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
     ]  # fmt: skip
     for body in (sent(anthropic(), messages, "claude-opus-4-1"), sent(chat(), messages, GPT)):
         text = json.dumps(body)
@@ -379,8 +389,8 @@ thoughts = st.builds(
     ]),
 )  # fmt: skip
 opaque = st.sampled_from([
-    Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "w", "input": {}}),
-    Opaque(kind="web_search_call", vendor={"type": "web_search_call", "id": "ws_1", "status": "completed"}),
+    Opaque(kind="server_tool_use", vendor={"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
+    Opaque(kind="web_search_call", vendor={"type": "web_search_call", "id": "ws_1", "status": "completed", "action": SEARCH}),
     Opaque(kind="tool_search_call", vendor={"type": "tool_search_call", "id": "ts_1", "call_id": "x"}),
 ])  # fmt: skip
 ids = st.sampled_from(["call_1", "call_2", "x" * 80, "fn:0", "", "toolu_1", "\ud83c"])
@@ -464,10 +474,10 @@ def check_chat(body: dict[str, Any]) -> None:
 @settings(max_examples=150, deadline=None)
 @given(histories())
 def test_any_history_gives_a_valid_request(history: list[Message]) -> None:
-    check_anthropic(sent(anthropic(), history))
+    check_anthropic(built(anthropic(), history))
     for vendor in ("openai", "mistral", "openrouter", "deepseek"):
-        check_chat(sent(chat(vendor), history))
-    assert check_openai_responses(sent(responses(), history)) is None
+        check_chat(built(chat(vendor), history))
+    assert check_openai_responses(built(responses(), history)) is None
 
 
 def dialect_of(name: str) -> Dialect:
@@ -939,3 +949,13 @@ def test_an_error_as_the_whole_body_has_a_class_and_a_sentence(dialect: Dialect)
         _, error = heard(dialect, body)
         assert isinstance(error, ProviderError)
         assert error.class_ == class_ and words in str(error) and "{" not in str(error)
+
+
+def test_models_behind_openrouter_that_cache_only_what_is_marked_are_marked() -> None:
+    def sent(model: str) -> dict[str, Any]:
+        params = CompletionParams(model, [user_message("hi")], tools=[ADD], tool_choice="none")
+        return json.loads(chat("openrouter").request(params, base_url="http://h/v1", api_key="k").body)  # type: ignore[no-any-return]
+
+    claude, gpt = sent("anthropic/claude-sonnet-5"), sent("openai/gpt-5")
+    assert claude["cache_control"] == {"type": "ephemeral"} and "tool_choice" not in claude and claude["tools"]
+    assert "cache_control" not in gpt and gpt["tool_choice"] == "none"

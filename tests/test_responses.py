@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,10 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Part, TextPart, ThinkingPart, ToolDef
 from orkas.providers.openai_responses import OpenAIResponses
-from orkas.providers.schemas import clean
 from orkas.providers.vendors import Quirks, table
+from orkas.providers.writing.schemas import clean
 from orkas.testing.rules import check_openai_responses
+from published import validated
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 OPENAPI = SHARED / "specs" / "openai-openapi.json"
@@ -55,26 +55,9 @@ def sent(messages: list[Message], model: str = MODEL, speaker: OpenAIResponses |
     return body
 
 
-@cache
-def validator() -> Any:
-    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
-    described = json.loads(OPENAPI.read_bytes())
-    schema = {"$ref": "#/components/schemas/CreateResponse", "components": _any_of(described["components"])}
-    return jsonschema.Draft202012Validator(schema)
-
-
-def _any_of(value: Any) -> Any:
-    """``oneOf`` with a discriminator means the one that the discriminator names; without it, one that fits."""
-    if isinstance(value, dict):
-        return {("anyOf" if k == "oneOf" else k): _any_of(v) for k, v in value.items()}
-    return [_any_of(v) for v in value] if isinstance(value, list) else value
-
-
 def described(body: dict[str, Any]) -> None:
     """The body is one that the vendor's own description of its API allows."""
-    if OPENAPI.exists():
-        errors = [e.message[:300] for e in validator().iter_errors(body)]
-        assert not errors, (errors, body)
+    validated(body, "responses")
 
 
 def own(*blocks: Any, stop: str = "stop", model: str = STAMP) -> AssistantMessage:

@@ -273,3 +273,20 @@ async def test_stop_ends_a_back_off_at_once() -> None:
             agent.stop()
     assert isinstance(events[-1], Done)
     assert (events[-1].outcome, len(provider.requests)) == ("aborted", 1)
+
+
+BOTCHED = {"type": "invalid_request_error", "code": "tool_use_failed", "failed_generation": "{", "message": "no such field"}
+
+
+async def test_a_call_that_the_vendor_does_not_take_is_asked_for_anew_exactly_once() -> None:
+    body = json.dumps({"error": BOTCHED}).encode()
+    with FakeVendor() as vendor:
+        vendor.replay(body, status=400, headers={"content-type": "application/json"})
+        vendor.script("Better.")
+        async with Agent("groq/m", base_url=vendor.base_url, api_key="k", tools=[]) as agent:
+            assert (await agent.run("go")).text == "Better."
+            for _ in range(3):
+                vendor.replay(body, status=400, headers={"content-type": "application/json"})
+            done = await agent.run("go on")
+            assert done.error is not None and done.error.class_ == "invalid_request"
+    assert [r.status for r in vendor.requests] == [400, 200, 400, 400]

@@ -326,7 +326,7 @@ def nowhere(text: str, where: str) -> None:
 
 def test_twelve_canaries_appear_nowhere(tmp_path: Path) -> None:
     """Every command with ``--debug``, a vendor that repeats what it was shown, tools that print their environment."""
-    from orkas.providers.logins import Login, Logins, Token
+    from orkas.providers.accounts.logins import Login, Logins, Token
     from orkas.providers.vendors import OAuthClient
 
     c = CANARIES

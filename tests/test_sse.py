@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orkas.providers.sse import SSE
+from orkas.providers.reading.sse import SSE
 
 BODY = (
     b"\xef\xbb\xbf: hello\r\n\r\nevent: a\r\ndata: 1\r\n\r\ndata:2\n\n\n\ndata: x\ndata\ndata:  y\n\n"

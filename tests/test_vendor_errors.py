@@ -15,7 +15,7 @@ import pytest
 from orkas.harness.retry import Retries
 from orkas.infra.errors import ProviderError
 from orkas.providers.errors import classify, mask
-from orkas.providers.waits import retry_after
+from orkas.providers.errors.waits import retry_after
 from refusals import REFUSALS
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))

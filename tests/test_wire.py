@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import zlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from copy import deepcopy
@@ -33,21 +34,22 @@ from orkas.infra.net import Http, Limits
 from orkas.providers.anthropic import Anthropic
 from orkas.providers.base import CompletionParams, Dialect, Part, Reader, TextPart, ThinkingPart
 from orkas.providers.bedrock import Bedrock
+from orkas.providers.bedrock.eventstream import Frames
 from orkas.providers.cohere import Cohere
 from orkas.providers.errors import classify
-from orkas.providers.eventstream import Frames
 from orkas.providers.google import Google
 from orkas.providers.http import HttpProvider
 from orkas.providers.ollama import Ollama
 from orkas.providers.openai_chat import OpenAIChat
 from orkas.providers.openai_responses import OpenAIResponses
 from orkas.providers.vendors import Vendor
+from orkas.testing.conformance import cuttings, read
 from orkas.testing.rendering_bedrock import frame
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 WIRE = SHARED / "wire"
 FULL = bool(os.environ.get("ORKAS_FULL"))
-"""Read every recording byte by byte, however long it is."""
+"""Read every recording byte by byte, however long it is, and at 200 random cuttings."""
 
 CASES = sorted(
     p.parent
@@ -90,17 +92,6 @@ class Recording:
 
     def reader(self) -> Reader:
         return self.dialect.reader(model=f"{self.vendor}/m")
-
-
-def read(reader: Reader, pieces: list[bytes]) -> tuple[list[Part], AssistantMessage, ProviderError | None]:
-    parts: list[Part] = []
-    for piece in [*pieces, b""]:
-        if not reader.done:
-            parts += reader.feed(piece)
-    try:
-        return parts, reader.close(), None
-    except ProviderError as error:
-        return parts, reader.partial(), error
 
 
 def signatures(block: Block) -> list[str]:
@@ -192,11 +183,6 @@ def check_error(expected: dict[str, Any] | None, error: ProviderError | None) ->
         assert " ".join(expected["message"].split())[:400] in str(error)
 
 
-def cuts(body: bytes, generator: random.Random) -> list[bytes]:
-    at = sorted(generator.sample(range(len(body) + 1), min(len(body), generator.randint(1, 12))))
-    return [body[a:b] for a, b in zip([0, *at], [*at, len(body)], strict=True)]
-
-
 @each_case
 def test_recorded_reply_is_read_exactly(case: Path) -> None:
     recording = Recording(case)
@@ -217,13 +203,11 @@ def test_any_cutting_gives_the_same(case: Path) -> None:
     recording = Recording(case)
     if recording.status != 200:
         pytest.skip("refused requests have no stream")
-    generator = random.Random(case.name)
-    ways = [cuts(recording.body, generator) for _ in range(50)]
-    if FULL or len(recording.body) < 20_000:
-        ways.append([recording.body[i : i + 1] for i in range(len(recording.body))])
-    said = None
-    for pieces in ways:
-        parts, message, error = read(recording.reader(), [p for p in pieces if p])
+    body, said = recording.body, None
+    for pieces in cuttings(body, 200 if FULL else 20, seed=zlib.crc32(case.name.encode())):
+        if len(pieces) == len(body) > 20_000 and not FULL:
+            continue
+        parts, message, error = read(recording.reader(), pieces)
         check(recording, message, error)
         now = [
             (type(p), "".join(q.text for q in parts if type(q) is type(p))) for p in (TextPart(""), ThinkingPart(""))

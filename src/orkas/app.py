@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
     from orkas.harness.approvals import Approvals
     from orkas.harness.output import Output
-    from orkas.providers.auth import Credentials
+    from orkas.harness.undo.keeper import Keeper
+    from orkas.harness.undo.restore import Undone
+    from orkas.providers.accounts.auth import Credentials
 
 __all__ = ["Agent", "builtins"]
 
@@ -55,7 +57,8 @@ Images: TypeAlias = Sequence["Image | str | os.PathLike[str]"]
 
 
 def builtins() -> list[Tool]:
-    """The built-in tools: read_file, write_file, edit_file, list_files, search_files, shell, read_result."""
+    """The built-in tools: read_file, write_file, edit_file, apply_patch, list_files, search_files, shell, read_result,
+    web_fetch, web_search."""
     from orkas.tools import builtins as make
 
     return make()
@@ -89,6 +92,8 @@ class Agent:
     ``max_cost``: USD that one turn may cost: it ends before the request that would pass it. Needs a known price.
     ``cwd``: the folder the tools work in and may not leave; omitted: the current one.
     ``api_key``, or ``credentials`` that are asked before each request: instead of the environment and stored logins.
+    ``sandbox``: False runs shell commands without walls, with all rights of the user. True: within the best ones that
+    work here, and where none do they are refused.
     ``fallback``: who is asked when the model does not answer, one after another. ``base_url``, ``api_key`` and
     ``credentials`` go to models of the first one's vendor and to no other; ``context_window`` holds for a fallback
     only where nothing is known of its window, and ``max_output`` never raises what it can write.
@@ -113,6 +118,7 @@ class Agent:
         api_key: str | None = None,
         credentials: Credentials | None = None,
         approve: Approve = "ask",
+        sandbox: bool = True,
         thinking: ThinkingLevel | None = None,
         fallback: str | LLMProvider | Sequence[str | LLMProvider] | None = None,
         output: Any = None,
@@ -144,6 +150,7 @@ class Agent:
         self._system = system
         self._output = _output(output)
         self._policy = Policy(approve)
+        self._sandbox: Literal["find", "off"] = "find" if sandbox else "off"
         self._thinking: ThinkingLevel | None = thinking
         self._max_rounds = max_rounds
         self._max_retries = max_retries
@@ -159,6 +166,9 @@ class Agent:
         self._fallbacks: list[Candidate] = []
         self._running: _Running | None = None
         self._approvals: Approvals | None = None
+        self._keeper: Keeper | None = None
+        self._kept_for: Session | None = None
+        self._looked = False
         self._lock = threading.Lock()
         if model is not None:
             self.use(model)
@@ -255,7 +265,11 @@ class Agent:
         abort = await self._begin(myself[0])
         self._policy.headless = headless
         try:
-            await Runner(Turn(await self._setup(abort))).run(message)
+            setup = await self._setup(abort)
+            setup.told = await self._healed()
+            if self._keeper is not None:
+                self._keeper.begin()
+            await Runner(Turn(setup)).run(message)
         finally:
             self._meter.save()
             self._running = None
@@ -316,6 +330,20 @@ class Agent:
         count = self.session.uncompact()
         self._meter.forget()
         return count
+
+    async def undo(self) -> Undone:
+        """Take back what the last turn of this conversation did to files, by tools and by commands; called again, the
+        turn before it. Files that somebody else has changed since are left alone and named. The conversation stays.
+
+        Raises:
+            UsageError: there is nothing to take back, or a turn is running.
+            StorageError: that it was taken back could not be written down.
+        """
+        if self._running is not None and self._running.turn() is not None:
+            raise UsageError("a turn is running in this agent", hint="wait for its `done`, or call stop()")
+        from orkas.harness.undo.restore import undo
+
+        return await in_thread(undo, self.session.id)
 
     async def warm(self) -> None:
         """Let a model that has to load first do so, and read the prompt, ahead of the first question."""
@@ -401,6 +429,28 @@ class Agent:
             self._running = _Running(asyncio.get_running_loop(), Abort(), turn)
             return self._running.abort
 
+    async def _healed(self) -> list[str]:
+        """What a killed process left half-done in files is taken back, before the first turn."""
+        if self._looked or self._keeper is None:
+            return []
+        self._looked = True
+        from orkas.tools.changeset import heal, journal
+
+        return await in_thread(heal) if journal().is_dir() else []
+
+    def _watching(self) -> Keeper | None:
+        """Who watches the files for undo; None while no tool says that it changes any."""
+        if self._keeper is None or self._kept_for is not self.session:
+            if not any(hasattr(tool, "touches") for tool in self._tools.values()):
+                return None
+            from orkas.harness.undo.keeper import Keeper
+
+            in_memory = self.session.files is None
+            self._keeper, self._kept_for = Keeper(self.cwd, self.session.id, in_memory=in_memory), self.session
+            if in_memory:
+                weakref.finalize(self, self._keeper.forget)
+        return self._keeper
+
     async def _setup(self, abort: Abort) -> Setup:
         if self._first is None:
             from orkas.providers.discovery import choose
@@ -431,7 +481,9 @@ class Agent:
             tools=self._tools,
             offered=(),
             policy=self._policy,
-            context=ToolContext(self.cwd, abort, files=self.session.files),
+            context=ToolContext(
+                self.cwd, abort, files=self.session.files, sandbox=self._sandbox, undo=self._watching()
+            ),
             meter=self._meter,
             compactor=self._compactor,
             inbox=self.session.inbox,

@@ -137,7 +137,7 @@ def test_cfg_circular_trust(hostile: Path) -> None:
     """No file of the folder changes what is asked."""
     for mode in ("ask", "edits"):
         policy = Policy(mode, headless=False)  # type: ignore[arg-type]
-        assert policy.decide("shell", {"command": "make"}, ToolContext(hostile)).verdict == "ask"
+        assert policy.decide("shell", {"command": "curl x"}, ToolContext(hostile)).verdict == "ask"
     assert Agent(ScriptedProvider("x"), cwd=hostile).approve == "ask"
     assert "ask" in orkas("config", "get", "approve", cwd=hostile).stdout
     ran = orkas("tool", "run", "write_file", '{"path": "a", "content": "x"}', cwd=hostile)

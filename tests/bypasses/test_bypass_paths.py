@@ -75,11 +75,11 @@ def test_path_symlink_allow(tmp_path: Path) -> None:
     for text in ("echo x > src/link/new", "touch src/link/new", "cp src/a src/link", "sed -i s/k/x/ src/link/id"):
         policy = Policy("edits", headless=False, rules=Rules())
         (work / "src/a").touch()
-        assert policy.decide("shell", {"command": text}, ToolContext(work)).verdict == "ask", text
+        assert policy.decide("shell", {"command": text}, ToolContext(work, sandbox="off")).verdict == "ask", text
     reads = Policy("ask", headless=False, rules=Rules())
     for text in ("cat src/link/id", "cat src/*/id", "ls src/l*", "grep -R x .", "find -L .", "head < src/link/id"):
-        assert reads.decide("shell", {"command": text}, ToolContext(work)).verdict == "ask", text
-    assert reads.decide("shell", {"command": "cat src/a"}, ToolContext(work)).verdict == "allow"
+        assert reads.decide("shell", {"command": text}, ToolContext(work, sandbox="off")).verdict == "ask", text
+    assert reads.decide("shell", {"command": "cat src/a"}, ToolContext(work, sandbox="off")).verdict == "allow"
 
 
 def test_path_prefix(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_path_prefix(tmp_path: Path) -> None:
     for path in ("../app-secret/x", str(other / "x"), f"{work}-secret/x", "sub/../../app-secret/x"):
         assert "outside" in run_tool(work, "read_file", path=path)
         assert verdict(work, path, ("allow", f"read_file: {work}"), ("ask", "read_file"), tool="read_file") == "ask"
-        reading = Policy("ask", headless=False, rules=Rules()).decide("shell", {"command": f"cat {path}"}, ToolContext(work))
+        reading = Policy("ask", headless=False, rules=Rules()).decide("shell", {"command": f"cat {path}"}, ToolContext(work, sandbox="off"))
         assert reading.verdict == "ask"
 
 

@@ -25,9 +25,9 @@ from orkas.testing import ScriptedProvider, call
 ASKS = Policy("ask", headless=False, rules=Rules())
 
 
-def verdict(command: str, *rules: Rule, mode: Any = "ask", sandbox: str = "") -> str:
-    policy = Policy(mode, headless=False, rules=Rules(rules), sandbox=sandbox)
-    return policy.decide("shell", {"command": command}, ToolContext(Path.cwd())).verdict
+def verdict(command: str, *rules: Rule, mode: Any = "ask", sandbox: Any = "find") -> str:
+    policy = Policy(mode, headless=False, rules=Rules(rules))
+    return policy.decide("shell", {"command": command}, ToolContext(Path.cwd(), sandbox=sandbox)).verdict
 
 
 def rule(level: Any, text: str) -> Rule:
@@ -47,12 +47,16 @@ def test_sandbox_autoallow_rm(tmp_path: Path) -> None:
     for n in range(300):
         (tmp_path / "big" / str(n)).touch()
     context = ToolContext(tmp_path)
-    policy = Policy("edits", headless=False, rules=Rules(), sandbox="bubblewrap")
+    policy = Policy("edits", headless=False, rules=Rules())
     for text in ("rm -rf .", "rm -rf *", "rm -rf ./*", "rm -rf .git", "rm -r sub/.git", "find . -delete", "rm -rf big",
                  "find . -name x -delete", "git clean -fdx", "bash -c 'rm -rf .'", "cd sub && rm -rf *", "rm -rf $X"):  # fmt: skip
         assert policy.decide("shell", {"command": text}, context).verdict == "ask", text
     for text in ("rm -rf build", "rm a.txt", "make clean", "touch a", "python3 x.py"):
         assert policy.decide("shell", {"command": text}, context).verdict == "allow", text
+    open_ground = ToolContext(tmp_path, sandbox="off")
+    for text in ("make clean", "python3 x.py", "echo x > ../y"):
+        assert policy.decide("shell", {"command": text}, open_ground).verdict == "ask", text
+    assert policy.decide("shell", {"command": "rm -rf build; touch a"}, open_ground).verdict == "allow"
 
 
 OPERATORS = [
@@ -111,7 +115,8 @@ async def test_hook_rewrite_recheck(tmp_path: Path) -> None:
         pass
 
     ran = ToolCall("c", "shell", {"command": "touch canary; rm -rf ."})
-    result = await execute(ran, tools, Policy("ask", headless=False), ToolContext(tmp_path), say, approved="of another")
+    policy = Policy("ask", headless=False)
+    result = await execute(ran, tools, policy, ToolContext(tmp_path), say, approved="of another")
     assert result.is_error
     assert not (tmp_path / "canary").exists()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import msgspec
 
 from orkas.harness.execute import ready
-from orkas.harness.policy import Policy, Verdict
+from orkas.harness.policy import Verdict, sandbox_of
 from orkas.harness.policy.grants import fingerprint
 from orkas.harness.policy.question import Question, lines_of
 from orkas.harness.telling import tell
@@ -127,9 +127,9 @@ def _settle(waiting: asyncio.Future[Reply], reply: Reply) -> None:
         waiting.set_result(reply)
 
 
-def bound(tool: str, arguments: Mapping[str, Any], context: ToolContext, policy: Policy) -> str:
+def bound(tool: str, arguments: Mapping[str, Any], context: ToolContext) -> str:
     """What a yes is bound to: exactly this call, in this folder and sandbox."""
-    return fingerprint(tool, dict(arguments), str(context.cwd), policy.sandbox)
+    return fingerprint(tool, dict(arguments), str(context.cwd), sandbox_of(context))
 
 
 def asked_about(setup: Setup, call: ToolCall) -> tuple[Tool, Verdict] | None:
@@ -137,8 +137,7 @@ def asked_about(setup: Setup, call: ToolCall) -> tuple[Tool, Verdict] | None:
     tool = ready(call, setup.tools)
     if isinstance(tool, str) or not setup.policy.may_ask:
         return None
-    read_only = getattr(tool, "read_only", None)
-    verdict = setup.policy.decide(tool.name, call.arguments, setup.context, read_only=read_only)
+    verdict = setup.policy.decide(tool.name, call.arguments, setup.context, of=tool)
     return (tool, verdict) if verdict.verdict == "ask" else None
 
 
@@ -157,7 +156,7 @@ async def permission(turn: Turn, call: ToolCall) -> tuple[str, str]:
         return "", ""
     tool, verdict = found
     with setup.context.abort.guard():
-        question = await _question_for(call, tool, verdict, setup.context, setup.policy)
+        question = await _question_for(call, tool, verdict, setup.context)
     await setup.session.note({"type": "approval", "ts": now(), **_record(question)})
     approvals.put(question)
     try:
@@ -187,14 +186,14 @@ async def _keep(turn: Turn, grant: Grant, scope: Scope) -> None:
 
 
 async def _question_for(
-    call: ToolCall, tool: Tool, verdict: Verdict, context: ToolContext, policy: Policy
+    call: ToolCall, tool: Tool, verdict: Verdict, context: ToolContext
 ) -> Question:
     """The question about a call, with what the tool itself says that it would change."""
     arguments = call.arguments or {}
     lines = lines_of(tool.name, arguments, await _preview(tool, arguments, context))
     scopes = ["once"] if verdict.grant is None else ["once", "session", "always"]
     rule = "" if verdict.grant is None else verdict.grant.shown
-    shown = bound(tool.name, arguments, context, policy)
+    shown = bound(tool.name, arguments, context)
     return Question(new_id(), call.id, tool.name, lines, verdict.reasons, rule, scopes, shown)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import OrkasError
 from orkas.infra.messages import Image, ToolCall, well_formed
 from orkas.infra.secrets import hide
+from orkas.infra.threads import in_thread
 
 __all__ = ["IDLE_S", "STOP_GRACE", "execute", "ready"]
 
@@ -173,20 +175,44 @@ async def _run(
     if isinstance(tool, str):
         return _failure(tool)
     assert call.arguments is not None, "it is ready"
-    verdict = policy.decide(tool.name, call.arguments, context, read_only=getattr(tool, "read_only", None))
-    if verdict.verdict != "allow" and not (verdict.verdict == "ask" and _is(approved, tool, call, context, policy)):
+    verdict = policy.decide(tool.name, call.arguments, context, of=tool)
+    if verdict.verdict != "allow" and not (verdict.verdict == "ask" and _is(approved, tool, call, context)):
         return _failure(f"Refused by policy, not run: {'; '.join(verdict.reasons)}")
-    with context.abort.guard():
-        result = await tool.run(call.arguments, context)
+    async with _watched(tool, call.arguments, context):
+        with context.abort.guard():
+            result = await tool.run(call.arguments, context)
     return _tidy(result)
 
 
-def _is(approved: str, tool: Tool, call: ToolCall, context: ToolContext, policy: Policy) -> bool:
+def _is(approved: str, tool: Tool, call: ToolCall, context: ToolContext) -> bool:
     if not approved:
         return False
     from orkas.harness.approvals import bound
 
-    return approved == bound(tool.name, call.arguments or {}, context, policy)
+    return approved == bound(tool.name, call.arguments or {}, context)
+
+
+@asynccontextmanager
+async def _watched(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> AsyncGenerator[None, None]:
+    """What the tool changes is known afterwards, so that it can be taken back. Costs nothing for one that reads."""
+    touches = getattr(tool, "touches", None)
+    if context.undo is None or touches is None:
+        yield
+        return
+    undo = context.undo
+
+    def before() -> None:
+        try:
+            touched = touches(arguments, context)
+        except OrkasError:
+            return  # the tool will say what is wrong with its arguments
+        undo.before(tool.name, touched)
+
+    try:
+        await in_thread(before)
+        yield
+    finally:
+        await in_thread(undo.after)  # also where Stop came before the tool: it waits for ``before``
 
 
 def _tidy(result: ToolResult | str | Any) -> ToolResult:
@@ -196,8 +222,9 @@ def _tidy(result: ToolResult | str | Any) -> ToolResult:
     images = [image for image in result.images or [] if isinstance(image, Image)]
     text = well_formed(hide(result.text) if isinstance(result.text, str) else str(result.text or ""))
     return ToolResult(
-        text or ("(an image)" if images else "(no output)"), images, bool(result.is_error), result.file, result.bytes
-    )
+        text or ("(an image)" if images else "(no output)"), images, bool(result.is_error), result.file, result.bytes,
+        result.origin if isinstance(result.origin, str) else None,
+    )  # fmt: skip
 
 
 def _words(error: BaseException) -> str:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from orkas.harness.exchange import Exchange
+from orkas.harness.refusal import Refusal, is_refusal
 from orkas.harness.spending import CostReached
 from orkas.harness.telling import tell
 from orkas.harness.turn import Turn
-from orkas.infra.errors import OrkasError, OutputError, ProviderError
+from orkas.infra.errors import OrkasError, OutputError
 from orkas.infra.events import Retry, TextDelta
 from orkas.infra.messages import AssistantMessage, ToolCall, calls_of, text_of, user_message
 from orkas.providers.base import CompletionParams
 
 __all__ = ["Formed"]
 
-_NONE_GIVEN = frozenset(["refusal", "content_filter"])
 
 
 class Formed:
@@ -45,7 +45,7 @@ class Formed:
             self.reply = first
             return
         fault = self._judge(first)
-        if fault is None or first.stop_reason in _NONE_GIVEN:
+        if fault is None or is_refusal(first):
             self.reply, self.fault = first, fault
             return
         await tell(Retry(turn.next_seq(), turn.retries.next_ordinal(), fault.message, 0.0, len(text_of(first))))
@@ -67,8 +67,8 @@ class Formed:
         return self._exchange.rest()
 
     def _judge(self, reply: AssistantMessage) -> OrkasError | None:
-        if reply.stop_reason in _NONE_GIVEN:
-            return ProviderError("the model refused to answer", class_="content_filter", hint="its words are kept")
+        if is_refusal(reply):
+            return Refusal(reply)
         try:
             self._turn.output = self._output.read(text_of(reply))
         except OutputError as error:

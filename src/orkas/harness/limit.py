@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from orkas.harness.refusal import is_refusal
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -56,7 +57,9 @@ def is_cut(reply: AssistantMessage) -> bool:
 
 def is_empty(reply: AssistantMessage) -> bool:
     """The model ended it as an answer, and there is nothing to see or to do in it."""
-    return reply.stop_reason == "stop" and not calls_of(reply) and not text_of(reply).strip()
+    if reply.stop_reason != "stop" or calls_of(reply) or is_refusal(reply):
+        return False
+    return not text_of(reply).strip()
 
 
 def is_silent_overflow(reply: AssistantMessage) -> bool:

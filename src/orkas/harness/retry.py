@@ -44,6 +44,8 @@ class Retries(msgspec.Struct, eq=False):
     waited_s: float = 0.0
     stalls: int = 0
     unreached: int = 0
+    botched: bool = False
+    """A call that the vendor did not take was asked for anew: once is enough."""
 
     @property
     def patience(self) -> float:
@@ -59,6 +61,10 @@ class Retries(msgspec.Struct, eq=False):
         Raises:
             ProviderError: it is not made again. The error, its sentence saying why where that is news.
         """
+        if error.botched and not self.botched and self.failures < self.limit:
+            self.botched = True
+            self.failures += 1
+            return 0.0
         if error.class_ not in _TRANSIENT or self.failures >= self.limit or self._in_vain(error):
             self._give_up(error)
         wait_s = self._next_wait(error)
@@ -76,7 +82,7 @@ class Retries(msgspec.Struct, eq=False):
         """A reply came whole: the budget is full again."""
         self.failures = self.stalls = self.unreached = self.ordinal = self.before = 0
         self.waited_s = 0.0
-        self.spoken = False
+        self.spoken = self.botched = False
 
     def moved(self) -> None:
         """Another model is asked: waits begin short again, what is left of the budget stays the same."""

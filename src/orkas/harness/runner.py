@@ -23,6 +23,7 @@ from orkas.harness.fallback import opening, succeeding
 from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import EMPTY, STILL_CUT, cut_call, is_cut, is_empty
 from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
+from orkas.harness.refusal import Refusal, is_refusal, refusal_notice
 from orkas.harness.sessions.session import Session
 from orkas.harness.spending import CostReached
 from orkas.harness.status import StatusAnswer
@@ -97,7 +98,8 @@ class Runner:
                 outcome, turn.stop_reason = "aborted", "aborted"
                 await self._close_calls()
             except (OrkasError, OSError) as problem:
-                outcome, turn.stop_reason, error = "failed", "error", _info(problem)
+                outcome, error = "failed", _info(problem)
+                turn.stop_reason = turn.stop_reason if isinstance(problem, Refusal) else "error"
                 _log.error("turn failed: %s", problem)
             except Exception as problem:  # noqa: BLE001 - a fault of ours ends the turn as an event, not as a caller left hanging
                 outcome, turn.stop_reason = "failed", "error"
@@ -121,6 +123,8 @@ class Runner:
         await self._session.commit(message)
         for told in opening(turn):
             await tell(told)
+        for text in turn.setup.told:
+            await tell(Notice(turn.next_seq(), "warning", text))
         while True:
             turn.rounds += 1
             try:
@@ -147,7 +151,21 @@ class Runner:
             if taken := inbox.steered() or ([] if going_on else inbox.queued()):
                 await self._take(taken)
             elif not going_on:
+                if is_refusal(self._session.messages[-1]):
+                    await self._refused()
                 return
+
+    async def _refused(self) -> None:
+        """The turn ends with a refusal. One with words of its own is told; one without is no answer.
+
+        Raises:
+            Refusal: there are no words.
+        """
+        reply = self._session.messages[-1]
+        if self.turn.text.strip():
+            await tell(Notice(self.turn.next_seq(), "warning", refusal_notice(reply)))
+        else:
+            raise Refusal(reply)
 
     async def _take(self, messages: list[UserMessage]) -> None:
         """Put what the user sent into the conversation, exactly once, then tell."""
@@ -239,6 +257,9 @@ class Runner:
             turn.setup.recorder.used(call.name, error=_error_of(result))
             images += [_image_message(call, image) for image in result.images]
             await tell(ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), result.is_error))
+            if (undo := turn.setup.context.undo) is not None:
+                for text in undo.told():
+                    await tell(Notice(turn.next_seq(), "info", text))
         if images:
             await self._session.commit(*images)
 
@@ -386,7 +407,9 @@ def _result_message(call: ToolCall, result: ToolResult, session: Session, follow
     text = Text(text=result.text)
     if result.file and session.files is not None and Path(result.file).is_relative_to(session.files):
         text = Text(text=result.text, file=str(Path(result.file).relative_to(session.files)), bytes=result.bytes)
-    return ToolMessage(call.id, [text], result.is_error, id=new_id(), ts=now(), starts=following)
+    return ToolMessage(
+        call.id, [text], result.is_error, id=new_id(), ts=now(), starts=following, origin=result.origin
+    )
 
 
 def _image_message(call: ToolCall, image: Image) -> UserMessage:

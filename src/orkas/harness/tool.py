@@ -10,7 +10,7 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import msgspec
 
@@ -18,6 +18,10 @@ from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed, UsageError
 from orkas.infra.messages import Image, scrub
 from orkas.infra.threads import in_thread
+
+if TYPE_CHECKING:
+    from orkas.harness.undo.keeper import Keeper
+    from orkas.infra.sandbox import Backend
 
 __all__ = ["FunctionTool", "Tool", "ToolContext", "ToolResult", "check_arguments", "tool"]
 
@@ -32,8 +36,12 @@ class ToolContext(msgspec.Struct, eq=False):
     """Extra variables for child processes, besides the short allow-list."""
     files: Path | None = None
     """Folder for whole outputs whose preview goes to the model; None: no place for them."""
+    sandbox: Backend | Literal["find", "off"] = "find"
+    """What is put around commands: the best that works here, nothing (the user said so), or this one."""
     progress: Callable[[str], None] = lambda _text: None
     """Say that the tool is alive; shown to the user, not to the model. The same text again says nothing."""
+    undo: Keeper | None = None
+    """Watches what tools change, for undo. Asked by the harness, not by tools."""
 
 
 class ToolResult(msgspec.Struct, eq=False):
@@ -46,6 +54,8 @@ class ToolResult(msgspec.Struct, eq=False):
     """Where the whole lies when ``text`` is only a preview: an absolute path below ``ToolContext.files``."""
     bytes: int | None = None
     """Size of the whole in bytes, with ``file``."""
+    origin: str | None = None
+    """``web`` where strangers wrote the text: whoever acts on it later can know."""
     fault: bool = False
     """The tool broke or hung, rather than say that it could not. Set by the harness, never by a tool."""
 
@@ -56,6 +66,10 @@ class Tool(Protocol):
     A tool may also have ``limit_s``: the seconds a call may take, as a number or as a function of the arguments. It is
     then given up after that time, and until then may be as silent as it likes; without one it is given up when it has
     given no sign of life (``ToolContext.progress``, with a new text) for half an hour.
+
+    A tool that changes files of the user says so by ``touches(arguments, context)``: the paths that a call would
+    change, or None for any. What it changes can then be taken back with the turn. One that edits may have
+    ``preview(arguments, context)``: the unified diff of what a call would change, without writing; it blocks.
     """
 
     name: str

@@ -58,6 +58,8 @@ class Setup(msgspec.Struct, eq=False):
     """Where a person answers; None where nobody can."""
     output: Output | None = None
     """The form that the final answer must have."""
+    told: Sequence[str] = ()
+    """What the user has to know before the turn begins."""
     system: str = ""
     thinking: ThinkingLevel | None = None
     max_output: int | None = None

@@ -67,11 +67,50 @@ def _address(value: Any) -> str:
     return value.strip()
 
 
+def _hosts(value: Any) -> list[str]:
+    from orkas.infra.guard import Allowed
+
+    entries = _words(value)
+    for entry in entries:
+        try:
+            Allowed.read(entry)
+        except ValueError as error:
+            raise ValueError(f"must be hosts such as localhost:8080 or 10.0.0.0/8: {error}") from None
+    return entries
+
+
+def _words(value: Any) -> list[str]:
+    """A list of the file, or words with commas between; in brackets too, as lists are written."""
+    if isinstance(value, str):
+        value = [word.strip(" \t\"'") for word in value.strip(" []").split(",")]
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise ValueError("must be a list of texts")
+    return [word for word in value if word]
+
+
+def _engines(value: Any) -> list[str]:
+    entries = _words(value)
+    for entry in entries:
+        if entry not in ENGINES:
+            raise ValueError(f"must be among {', '.join(ENGINES)}; several are asked in their order")
+    return entries
+
+
+ENGINES = ("brave", "tavily", "searxng", "duckduckgo")
+"""Search engines that ``web_search`` can ask."""
+
 KEYS: Mapping[str, Key] = {
     "model": Key("", _line, "ORKAS_MODEL", "default model string; empty: what is found on this machine"),
     "approve": Key("ask", _one_of("ask", "edits", "all", "none"), None, "what happens to calls the policy asks about"),
+    "sandbox": Key("on", _one_of("on", "off"), None, "walls of the system around shell commands"),
     "thinking": Key("", _one_of("", "off", "low", "medium", "high"), None, "reasoning effort; empty: the vendor's own"),
     "max_rounds": Key(100, _count, None, "model calls one turn may make"),
+    "catalogues.litellm": Key("", _address, None, "where the price list of LiteLLM is fetched; empty: the public one"),
+    "catalogues.modelsdev": Key("", _address, None, "the same for models.dev"),
+    "catalogues.genai": Key("", _address, None, "the same for Pydantic's prices"),
+    "web.allow": Key([], _hosts, None, "hosts of your own network for the web tools, such as localhost:8080"),
+    "search.engine": Key([], _engines, None, "search engines in the order they are asked; empty: what has a key"),
+    "search.searxng": Key("", _address, "SEARXNG_BASE_URL", "where your SearXNG is reached"),
 }
 _ENDPOINT = Key("", _address, None, "where this vendor is reached")
 _OAUTH: Mapping[str, Key] = {
@@ -413,6 +452,6 @@ def _section(lines: list[str], table: str) -> tuple[int, int]:
 
 def _after_value(rest: str) -> str:
     """What follows a value on its line: blanks, a comment, the line's end."""
-    if found := re.match(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s#]+", rest):
+    if found := re.match(r"\[[^\]\n]*\]|\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s#]+", rest):
         return rest[found.end() :]
     return rest

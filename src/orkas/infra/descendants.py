@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-__all__ = ["MARK", "alive", "send"]
+__all__ = ["MARK", "alive", "children_of", "send"]
 
 MARK = "ORKAS_RUN"
 """Environment variable that every child of a command inherits, with a value of its own for each command."""
@@ -46,6 +46,11 @@ def alive(leader: int, mark: str, *, command: int | None = None, everywhere: boo
         last = _last_number() or 0  # whoever was started while we looked is looked at too
         numbers, seen = range(seen + 1, last + 1) if seen < last < seen + 2_000 else range(0), last
     return _with_children(found, parents)
+
+
+def children_of(pid: int) -> set[int]:
+    """Direct children of a process, on Linux."""
+    return {int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()}
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> None:

@@ -49,6 +49,7 @@ class ProviderError(OrkasError):
     vendor asked to wait (None: it did not say, or what it said is no time), ``window`` the tokens its model takes at
     most, where a refusal told.
     ``vague``: a refusal as too long that says nothing of tokens (a proxy's page, an empty body).
+    ``botched``: the model wrote a call that its own vendor does not take; another try may be a better one.
     ``reached``: False when not even a connection came about. ``local``: the address is this machine's own.
     """
 
@@ -61,6 +62,7 @@ class ProviderError(OrkasError):
         wait_s: float | None = None,
         window: int | None = None,
         vague: bool = False,
+        botched: bool = False,
         reached: bool = True,
         local: bool = False,
         hint: str = "",
@@ -71,6 +73,7 @@ class ProviderError(OrkasError):
         self.wait_s = wait_s if wait_s is not None and 0 <= wait_s <= _LONGEST_WAIT_S else None
         self.window = window
         self.vague = vague
+        self.botched = botched
         self.reached = reached
         self.local = local
 

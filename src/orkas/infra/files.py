@@ -24,8 +24,8 @@ from typing import Any
 from orkas.infra.errors import SessionLocked, StorageError
 
 __all__ = [
-    "OPS", "AppendFile", "Lock", "Ops", "append", "holder", "identity", "make_folder", "opened", "read", "remove",
-    "replace",
+    "OPS", "AppendFile", "Lock", "Ops", "append", "holder", "identity", "make_folder", "opened", "put", "read",
+    "remove", "replace",
 ]  # fmt: skip
 
 if sys.platform == "win32":
@@ -335,6 +335,28 @@ def replace(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
         raise _failure(path, error) from error
     with suppress(OSError):  # a second name of the old content: swept away by the next replace
         ops.unlink(kept)
+
+
+def put(path: Path, data: bytes, *, ops: Ops = OPS) -> None:
+    """As ``replace``, but nothing is flushed: a kill leaves the old or the new content, a power cut may lose both. For
+    what is only a help and can be missed.
+
+    Raises:
+        StorageError: the old content is still there.
+    """
+    make_folder(path.parent, ops)
+    temp = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        fd = ops.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            _write_all(ops, fd, data)
+        finally:
+            os.close(fd)
+        ops.rename(temp, path)
+    except OSError as error:
+        with suppress(OSError):
+            temp.unlink()
+        raise _failure(path, error) from error
 
 
 def remove(path: Path, *, ops: Ops = OPS) -> None:

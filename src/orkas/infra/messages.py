@@ -137,6 +137,8 @@ class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", omit_defaults=Tr
     vendor: dict[str, Any] | None = None
     starts: str | None = None
     """As in ``AssistantMessage``: the next call of the round."""
+    origin: str | None = None
+    """``web``: its text was written by strangers, and whoever acts on it later can know."""
 
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage

@@ -10,7 +10,7 @@ import asyncio
 import os
 import sys
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from functools import cache
 from pathlib import Path
@@ -57,10 +57,17 @@ class Http:
 
     Proxies come from the environment (``HTTPS_PROXY``, ``NO_PROXY``, …), certificates from ``ca_file`` or
     ``SSL_CERT_FILE`` or the system. No cookies; redirects are not followed, they would carry the key elsewhere.
+
+    ``only``: for addresses that somebody else named. Connections go to these IP addresses, whatever the name in the
+    URL stands for, and to no other; there is no proxy; the URL goes out letter by letter, and bodies are given as they
+    came, also where they are compressed.
     """
 
-    def __init__(self, *, limits: Limits | None = None, ca_file: str | None = None) -> None:
+    def __init__(
+        self, *, limits: Limits | None = None, ca_file: str | None = None, only: Sequence[str] | None = None
+    ) -> None:
         self.limits = limits or Limits()
+        self._only = only
         self._ca_file = ca_file
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
         weakref.finalize(self, _forget, self._sessions)
@@ -104,8 +111,9 @@ class Http:
         try:
             async with asyncio.timeout(limits.first_byte) as waiting:
                 response = await session.request(
-                    method, url, headers=headers, data=_whole(body), allow_redirects=False,
-                    proxy=_proxy(url), ssl=self._certificates(url),
+                    method, url if self._only is None else _as_it_is(url), headers=headers, data=_whole(body),
+                    allow_redirects=False, proxy=_proxy(url) if self._only is None else None,
+                    ssl=self._certificates(url),
                 )  # fmt: skip
         except Exception as error:  # noqa: BLE001 - whatever the client library raises, the caller gets one kind
             if waiting.expired():
@@ -124,6 +132,10 @@ class Http:
     def _new_session(self) -> aiohttp.ClientSession:
         import aiohttp
 
+        if self._only is not None:
+            from orkas.infra.pinned import pinned_session
+
+            return pinned_session(self._only, connect_s=self.limits.connect, user_agent=_user_agent())
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -243,6 +255,13 @@ class Answer:
         what = "stopped sending" if self._begun else "did not begin to answer"
         self._content.set_exception(_timeout(_host(self._url), what, limit))
         self._response.close()
+
+
+def _as_it_is(url: str) -> Any:
+    """The URL as the client takes it without reading it once more in its own way."""
+    from yarl import URL
+
+    return URL(url, encoded=True)
 
 
 def _timeout(host: str, what: str, seconds: float) -> ProviderError:

@@ -19,7 +19,7 @@ from typing import Any
 from orkas.infra.errors import ToolFailed
 from orkas.infra.home import home
 
-__all__ = ["Folder", "Place", "is_ours", "kind_of", "said", "shown"]
+__all__ = ["Folder", "Place", "is_ours", "kind_of", "odd_on_windows", "said", "shown"]
 
 _HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -49,6 +49,29 @@ def _escaped(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
+_DEVICES = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"}) | {
+    f"{name}{digit}" for name in ("com", "lpt") for digit in "0123456789¹²³"
+}
+
+
+def odd_on_windows(path: str) -> str:
+    """Why Windows would not take this path for a plain one on a drive; empty: it would. Text alone, on any system."""
+    plain = path.replace("/", "\\")
+    if plain.startswith(("\\\\", "\\??\\")):
+        return "names a device or another machine"
+    drive, _, rest = plain.partition(":")
+    if _ and len(drive) == 1 and not rest.startswith("\\"):
+        return "means another place on each day: it is relative to the current folder of a drive"
+    if ":" in rest or (_ and len(drive) != 1):
+        return "names a stream inside a file"
+    for part in plain.split("\\"):
+        if part.rstrip(" .").partition(".")[0].rstrip(" ").casefold() in _DEVICES:
+            return "names a device"
+        if part.strip(".") and part != part.rstrip(" ."):
+            return "ends in a blank or a dot, which Windows drops"
+    return ""
+
+
 def said(error: OSError, name: str) -> ToolFailed:
     """A system error about one path, as one sentence for the model."""
     if error.errno == errno.ENOENT:
@@ -69,6 +92,8 @@ class Place:
         """
         if "\0" in path:
             raise ToolFailed("a path cannot hold a NUL character")
+        if os.name == "nt" and (odd := odd_on_windows(path)):
+            raise ToolFailed(f"{shown(path)} {odd}; give a path relative to the working folder")
         self.given = path or "."
         self._cwd = cwd
         expanded = os.path.expanduser(path) if path.startswith("~/") else path  # noqa: PTH111 - keeps the rest as it is
@@ -195,6 +220,14 @@ class Folder:
 
     def unlink(self, name: str) -> None:
         os.unlink(self._name(name), **self._here())
+
+    def link(self, name: str, target: str) -> None:
+        """Make a symbolic link; where it leads is not looked at."""
+        os.symlink(target, self._name(name), dir_fd=self.handle)
+
+    def remove_folder(self, name: str) -> None:
+        """Raises OSError when it is not empty."""
+        os.rmdir(self._name(name), **self._here())
 
     def sync(self) -> None:
         """Make a rename durable, where the file system can."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any, AnyStr, cast
 
 __all__ = ["lazy"]
 
 
 class _Lazy:
-    def __init__(self, pattern: str, flags: int) -> None:
-        self._source = pattern, flags
+    def __init__(self, pattern: str | bytes, flags: int) -> None:
+        self._source: tuple[Any, int] = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
         """Asked once a name: from then on it is an attribute like any other."""
@@ -19,6 +19,6 @@ class _Lazy:
         return found
 
 
-def lazy(pattern: str, flags: int = 0) -> re.Pattern[str]:
+def lazy(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """As ``re.compile``, with its errors at the first use. Not for what asks for the type itself."""
-    return cast("re.Pattern[str]", _Lazy(pattern, flags))
+    return cast("re.Pattern[AnyStr]", _Lazy(pattern, flags))

@@ -5,8 +5,9 @@ session of its own; whichever way ``run`` ends (exit, time limit, Stop, cancella
 alive, children that moved to a session of their own included (on Linux also those that dropped their environment:
 ``orkas.infra.launcher`` adopts them).
 
-What is not promised here: that the child cannot reach files or the network of its user. ``launch`` is the one place
-where an operating-system sandbox wraps the command.
+That the child cannot reach files or the network of its user is the promise of ``orkas.infra.sandbox``: its wrapping
+is given to ``launch``. In a namespace of its own the launcher is the first process inside, and the kernel ends
+everybody with it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -25,13 +27,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orkas.infra.abort import Abort
-from orkas.infra.descendants import MARK, alive, send
+from orkas.infra.descendants import MARK, alive, children_of, send
 from orkas.infra.errors import ToolFailed
 from orkas.infra.output import Output
 
-__all__ = ["Ended", "Launch", "environment", "helper", "launch", "run"]
+if TYPE_CHECKING:
+    from orkas.infra.sandbox.profile import Wrapping
+
+__all__ = ["Ended", "Launch", "attempt", "environment", "helper", "launch", "run"]
 
 TERM_GRACE_S = 1.0
 """Between SIGTERM and SIGKILL after the time limit."""
@@ -45,6 +51,8 @@ _FREE_BYTES = 256 * 1024 * 1024
 _PAUSE_S = 0.005
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 """Costs about 6 ms of processor time a command."""
+_EXCEEDED = {-1_000: "processes", -2_000: "memory"}
+"""As ``TOO_MANY`` and ``TOO_MUCH`` of the launcher."""
 _SURE_S = 5.0
 """Commands that ran longer are looked for among all processes: numbers may have been reused."""
 
@@ -80,10 +88,21 @@ class Launch:
     cwd: Path
     mark: str
     """Value of ``MARK`` in ``env``: finds the children again."""
+    wrapping: Wrapping | None = None
+    """The sandbox it starts in."""
+    gone: Callable[[], None] = lambda: None
+    """Called once, from any thread, when nobody of the command is left."""
+
+    @property
+    def namespace(self) -> bool:
+        """Its processes have other numbers inside than here, and die with the first of them."""
+        return self.wrapping is not None and self.wrapping.namespace
 
 
-def launch(command: str, *, cwd: Path, env: Mapping[str, str] | None = None) -> Launch:
-    """How a shell command is started: the seam for a sandbox, which puts its own words in front of ``argv``.
+def launch(
+    command: str, *, cwd: Path, env: Mapping[str, str] | None = None, wrapping: Wrapping | None = None
+) -> Launch:
+    """How a shell command is started, inside ``wrapping`` when one is given.
 
     One fixed shell (bash, else sh) without start-up files, never the user's login shell.
 
@@ -95,8 +114,8 @@ def launch(command: str, *, cwd: Path, env: Mapping[str, str] | None = None) -> 
     if "\0" in command:
         raise ToolFailed("the command holds a NUL character; write the bytes with printf escapes instead")
     mark = secrets.token_hex(8)
-    child_env = environment(env) | {MARK: mark}
-    return Launch([*_shell(child_env["PATH"]), "-c", command], child_env, cwd, mark)
+    child_env = environment(env) | (wrapping.env if wrapping else {}) | {MARK: mark}
+    return Launch([*_shell(child_env["PATH"]), "-c", command], child_env, cwd, mark, wrapping)
 
 
 def _shell(path: str) -> list[str]:
@@ -117,6 +136,8 @@ class Ended:
     seconds: float
     timed_out: bool = False
     stopped: bool = False
+    exceeded: str = ""
+    """It was ended because it used too much of this: memory or processes."""
     left_running: bool = False
     """The command ended but children of it did not: they were ended after it."""
 
@@ -154,6 +175,10 @@ async def run(
             await reader.drained(DRAIN_S)
             ended.left_running = child.reap()
             ended.code = child.code
+            ended.exceeded = child.exceeded
+            if not child.started and start.wrapping is not None and not abort.fired:
+                why = output.last_line() or "it was killed"
+                raise ToolFailed(f"the sandbox could not be started: {why}; `orkas doctor` says more")
         elif stop.done():
             ended.stopped = True
         else:
@@ -233,7 +258,7 @@ class _Child:
         try:
             os.set_blocking(self.pipe, False)
             _widen(self.pipe)
-            if _launches():
+            if _launches(start):
                 self._status = _Status()
             self._process = _popen(start, write_end, self._status)
         except BaseException:
@@ -243,10 +268,16 @@ class _Child:
             raise
         finally:
             os.close(write_end)
+        self._gone = start.gone
         self._mark = start.mark
+        self._namespace = start.namespace
         self._began = time.monotonic()
         self._ending: asyncio.Future[None] | None = None
         _running.add(self)
+
+    @property
+    def started(self) -> bool:
+        return self._status is None or self._status.command is not None
 
     @property
     def code(self) -> int:
@@ -254,7 +285,14 @@ class _Child:
             code = self._status.code if self._status.code is not None else -signal.SIGKILL
         else:
             code = self._process.returncode
+        if code in _EXCEEDED:
+            code = -signal.SIGKILL
         return 128 - code if code < 0 else code
+
+    @property
+    def exceeded(self) -> str:
+        """What the launcher ended it for, besides Stop and the time limit."""
+        return _EXCEEDED.get(self._status.code or 0, "") if self._status is not None else ""
 
     def exited(self) -> asyncio.Future[None]:
         """Done when the command has exited, whoever it left behind."""
@@ -271,6 +309,30 @@ class _Child:
         if status.over:
             self.unwatch()
             _settle(gone)
+
+    @property
+    def news(self) -> list[int]:
+        """What to wait for besides output, for who has no event loop; nothing once the command is over."""
+        return [] if self._status is None or self._status.over else [self._status.pipe]
+
+    @property
+    def over(self) -> bool:
+        """The command has exited."""
+        if self._status is None:
+            return self._process.poll() is not None
+        self._status.read()
+        return self._status.over
+
+    def finished(self) -> int | None:
+        """The exit code for who has no event loop; None when the command did not start or has not ended."""
+        if self._status is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)
+        elif not self.over:  # its output may end a moment before it does
+            import select
+
+            select.select([self._status.pipe], [], [], 1)
+        return self.code if self.started and self.over else None
 
     def unwatch(self) -> None:
         if self._status is not None and self._status.pipe >= 0:
@@ -331,6 +393,8 @@ class _Child:
         if self._status is not None and self._status.read() is None:
             self._process.kill()  # it has not started the command yet, and shall not
         left = self._alive()
+        if self._namespace and number == signal.SIGKILL and self._process.poll() is None:
+            left |= {self._process.pid, *children_of(self._process.pid)}
         group = self._group()
         if group is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -340,6 +404,8 @@ class _Child:
 
     def _group(self) -> int | None:
         """The process group of the command while its number is sure to be its own."""
+        if self._namespace:
+            return None
         if self._status is not None:
             return None if self._status.over else self._status.command
         linux = sys.platform.startswith("linux")
@@ -350,12 +416,16 @@ class _Child:
         if not sys.platform.startswith("linux"):
             self._process.poll()
         everywhere = time.monotonic() - self._began > _SURE_S
-        command = self._status.command if self._status is not None else None
-        found = alive(self._process.pid, self._mark, command=command, everywhere=everywhere)
-        return found if self._status is None else found - {self._process.pid}
+        command = self._status.command if self._status is not None and not self._namespace else None
+        keepers = {self._process.pid} if self._status is not None else set()
+        if self._namespace:
+            keepers.update(children_of(self._process.pid))
+        return alive(self._process.pid, self._mark, command=command, everywhere=everywhere) - keepers
 
     def _forget(self) -> None:
-        _running.discard(self)
+        if self in _running:
+            _running.discard(self)
+            self._gone()
         if self._status is not None:
             self._status.close()
 
@@ -401,8 +471,10 @@ class _Status:
             os.close(sender)
 
 
-def _launches() -> bool:
+def _launches(start: Launch) -> bool:
     """There is an interpreter for the launcher; in a frozen program ``sys.executable`` is that program."""
+    if start.wrapping is not None:
+        return start.wrapping.launcher
     return sys.platform.startswith("linux") and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
@@ -416,10 +488,9 @@ def _end_all() -> None:
 
 
 def _popen(start: Launch, write_end: int, status: _Status | None) -> subprocess.Popen[bytes]:
-    argv = start.argv
-    if status is not None:
-        argv = [sys.executable, "-I", "-S", str(_LAUNCHER), str(status.sender), *argv]
+    handed: list[int] = []
     try:
+        argv = _words(start, status, handed)
         return subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -428,15 +499,91 @@ def _popen(start: Launch, write_end: int, status: _Status | None) -> subprocess.
             cwd=start.cwd,
             env=start.env,
             start_new_session=True,
-            pass_fds=(status.sender,) if status is not None else (),
+            pass_fds=(*handed, *((status.sender,) if status is not None else ())),
         )
     except OSError as error:
-        if error.errno == 7:  # E2BIG: Linux allows 128 KiB for one argument
+        if error.errno == errno.E2BIG:  # Linux allows 128 KiB for one argument
             raise ToolFailed("the command is too long; write it to a file and run that") from None
         raise ToolFailed(f"the command could not be started: {error.strerror or error}") from None
     finally:
+        for descriptor in handed:
+            os.close(descriptor)
         if status is not None:
             status.sent()
+
+
+def _words(start: Launch, status: _Status | None, handed: list[int]) -> list[str]:
+    """The whole command line: sandbox, launcher, shell. ``handed`` gets the descriptors that it names."""
+    wrapping, argv = start.wrapping, start.argv
+    plan = "-"
+    if wrapping is not None:
+        import marshal
+
+        inputs = [*wrapping.inputs, *([marshal.dumps(wrapping.plan)] if wrapping.launcher else [])]
+        for content in inputs:
+            handed += [_handed(content)]  # one by one: whoever called closes those made before one that fails
+        plan = str(handed[-1]) if handed else plan
+    if status is not None:
+        argv = [sys.executable, "-I", "-S", str(_LAUNCHER), str(status.sender), plan, *argv]
+    if wrapping is not None:
+        numbers = {f"{{{n}}}": str(descriptor) for n, descriptor in enumerate(handed)}
+        argv = [*(numbers.get(word, word) for word in wrapping.argv), *argv]
+    return argv
+
+
+def _handed(content: bytes) -> int:
+    """The end of a pipe that holds all of it already: a file would count against a limit on files.
+
+    Raises:
+        OSError: it does not fit into a pipe, which takes 1 MiB.
+    """
+    import fcntl
+
+    descriptor, sender = os.pipe()
+    try:
+        if len(content) > 65_536:
+            fcntl.fcntl(sender, fcntl.F_SETPIPE_SZ, 1 << 20)
+        os.set_blocking(sender, False)
+        if os.write(sender, content) < len(content):
+            raise OSError(errno.ENOBUFS, "the working folder has too much that must be protected")
+    except OSError:
+        os.close(descriptor)
+        raise
+    finally:
+        os.close(sender)
+    return descriptor
+
+
+def attempt(start: Launch, timeout_s: float) -> tuple[int | None, bytes]:
+    """Run something short without an event loop: its exit code (None: it did not start or end) and what it said.
+
+    Raises:
+        ToolFailed: it could not be started.
+    """
+    child = _Child(start)
+    try:
+        said = _heard(child, time.monotonic() + timeout_s)
+        return child.finished(), said
+    finally:
+        child.kill()
+        os.close(child.pipe)
+
+
+def _heard(child: _Child, deadline: float) -> bytes:
+    """What it says until it has ended, whoever still holds its pipe; the last part of it."""
+    import select
+
+    said = b""
+    while (left := deadline - time.monotonic()) > 0 and (watched := [child.pipe, *child.news]):
+        ready = select.select(watched, [], [], left)[0]
+        if child.pipe in ready:
+            part = os.read(child.pipe, _CHUNK)
+            if not part:
+                break
+            said = (said + part)[-_CHUNK:]
+        elif ready and child.over:
+            deadline = min(deadline, time.monotonic() + DRAIN_S)
+    return said
 
 
 def _widen(pipe: int) -> None:
@@ -469,10 +616,10 @@ def _resolve(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> N
         loop.call_soon_threadsafe(_settle, future)
 
 
-def helper(program: Path) -> subprocess.Popen[bytes]:
+def helper(program: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """Start one of our own Python programs, isolated, with pipes for input and output. The caller ends it."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(program)],
+        [sys.executable, "-I", "-S", str(program), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -138,6 +138,8 @@ class CompletionParams(msgspec.Struct, eq=False):
     system: str = ""
     tools: Sequence[ToolDef] = ()
     tool_choice: Literal["auto", "none"] = "auto"
+    """``none``: calls are not wanted, and whoever asks runs none that come all the same. Vendors are told where they
+    can be told and where it does not cost their cache."""
     max_output: int | None = None
     window: int | None = None
     """Tokens that the user set the model's window to; None: not set. For servers that must be told."""

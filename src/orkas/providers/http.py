@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.messages import AssistantMessage, Message, calls_of
 from orkas.infra.net import Answer, Http, Limits
-from orkas.providers.auth import Credentials, Grant, Keys
+from orkas.providers.accounts.auth import Credentials, Grant, Keys
 from orkas.providers.base import (
     AuthStatus,
     CompletionParams,
@@ -27,11 +27,11 @@ from orkas.providers.base import (
     drained,
 )  # fmt: skip
 from orkas.providers.catalog import model_info, near
-from orkas.providers.output import Unconstrained
 from orkas.providers.prefix import PrefixWatch
-from orkas.providers.transform import endpoint, wire_name
 from orkas.providers.unthinking import Unthinking
 from orkas.providers.vendors import Vendor
+from orkas.providers.writing.output import Unconstrained
+from orkas.providers.writing.transform import endpoint, wire_name
 
 __all__ = ["HttpProvider"]
 

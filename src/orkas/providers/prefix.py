@@ -117,6 +117,8 @@ def _difference(last: _Sent, sent: _Sent) -> str:
         return f"the system prompt is another one from character {at:,} on"
     if before.thinking != now.thinking:
         return f"thinking went from {before.thinking or 'unset'} to {now.thinking or 'unset'}"
+    if before.output != now.output:
+        return "the form that the answer must have is another one"
     if before.tool_choice != now.tool_choice:
         return f"tool_choice went from {before.tool_choice} to {now.tool_choice}"
     for n, message in enumerate(last.messages):

@@ -11,14 +11,14 @@ from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.net import Http
 from orkas.infra.secrets import Secret
 from orkas.providers import catalog
-from orkas.providers.auth import Credentials, credentials_for, environment_keys
+from orkas.providers.accounts.auth import Credentials, credentials_for, environment_keys
 from orkas.providers.base import Dialect, LLMProvider
 from orkas.providers.http import HttpProvider
-from orkas.providers.own import own
 from orkas.providers.vendors import Vendor, table
+from orkas.providers.vendors.own import own
 
 if TYPE_CHECKING:
-    from orkas.providers.aws import Signer
+    from orkas.providers.clouds.aws import Signer
 
 __all__ = ["resolve", "short_names", "split_model", "vendor_names"]
 
@@ -166,7 +166,7 @@ def _signer(vendor: str, row: Vendor, environ: Mapping[str, str]) -> Signer | No
     """Who signs the requests, where the environment has an access key of AWS and no key of Bedrock's own."""
     if row.dialect != "bedrock":
         return None
-    from orkas.providers.aws import SECRET, signer
+    from orkas.providers.clouds.aws import SECRET, signer
 
     return signer(environ) if environment_keys(vendor, row, environ)[0] == SECRET else None
 
@@ -180,11 +180,11 @@ def _base_url(
         raise UsageError(f"{vendor} needs a base URL", hint=f"give base_url, or set {names[0]}")
     own = row.base_url
     if "{region}" in own:
-        from orkas.providers.aws import address as place
+        from orkas.providers.clouds.aws import address as place
 
         own = own if url else place(own, environ)
     elif "{" in own and "/" not in (url.partition("://")[2] or url).rstrip("/"):
-        from orkas.providers.vertex import address
+        from orkas.providers.clouds.vertex import address
 
         own = address(own, environ, _key(credentials))
     return _complete(url, row, own) if url else own

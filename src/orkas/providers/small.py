@@ -40,6 +40,8 @@ _SHORT: dict[str, tuple[str, dict[str, str]]] = {
         "Read on in a long tool result",
         {"file": "file name in the preview", "start": "first line", "search": "word to search"},
     ),
+    "web_fetch": ("Read a web page", {"url": "address with https://", "offset": "first character"}),
+    "web_search": ("Search the web", {"query": "the words to search"}),
 }
 """In the order in which they are dropped, the last first."""
 

@@ -1,6 +1,6 @@
 """Public parts for tests: a scripted provider and fake vendor servers. Nothing here is a mock of ours."""
 
-from orkas.testing import replay, rules
+from orkas.testing import conformance, replay, rules
 from orkas.testing.fake_vendor import FakeVendor, VendorRequest
 from orkas.testing.rendering import Say
 from orkas.testing.replay import Cut, Late, Recording, Refuse, Whole
@@ -8,5 +8,5 @@ from orkas.testing.scripted import ScriptedProvider, call
 
 __all__ = [
     "Cut", "FakeVendor", "Late", "Recording", "Refuse", "Say", "ScriptedProvider", "VendorRequest", "Whole", "call",
-    "replay", "rules",
+    "conformance", "replay", "rules",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import unquote
 
 from orkas.infra.messages import AssistantMessage
@@ -97,6 +97,10 @@ class FakeVendor:
     ``replies``: a bare string is one. ``strict`` False accepts every request that can be parsed. ``keys``: the good API
     keys, None for any but none. ``models``: the models there are, None for any.
     """
+
+    witness: ClassVar[Callable[[Api, VendorRequest], None] | None] = None
+    """Sees every request that any strict fake vendor of this process accepts, before it is answered and in the
+    server's thread: the place for a test suite's checks of its own."""
 
     def __init__(
         self,
@@ -244,6 +248,8 @@ class FakeVendor:
             return _refusal(Rejection(f"Invalid URL ({request.method} {request.path})", 404), _api_of(request))
         if (refused := self._check(api, request)) is not None:
             return _refusal(refused, api)
+        if self.strict and (witness := FakeVendor.witness) is not None:
+            witness(api, request)
         return self._next_reply(api, request)
 
     def _check(self, api: Api, request: VendorRequest) -> Rejection | None:

@@ -12,11 +12,17 @@ def builtins() -> list[Tool]:
     from orkas.tools.edit import EditFile
     from orkas.tools.files import Seen
     from orkas.tools.listing import ListFiles
+    from orkas.tools.patch import ApplyPatch
     from orkas.tools.read import ReadFile
     from orkas.tools.search import SearchFiles
     from orkas.tools.shell import Shell
     from orkas.tools.stored import ReadResult
+    from orkas.tools.web_fetch import WebFetch
+    from orkas.tools.web_search import WebSearch
     from orkas.tools.write import WriteFile
 
     seen = Seen()
-    return [ReadFile(seen), WriteFile(seen), EditFile(seen), ListFiles(), SearchFiles(), Shell(), ReadResult()]
+    return [
+        ReadFile(seen), WriteFile(seen), EditFile(seen), ApplyPatch(seen), ListFiles(), SearchFiles(), Shell(),
+        ReadResult(), WebFetch(), WebSearch(),
+    ]  # fmt: skip

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -17,8 +18,10 @@ from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
+from orkas.tools.diffs import unified
+from orkas.tools.exact import encoded, form_kept, fresh
 from orkas.tools.files import MAX_EDIT_BYTES, Seen, load, replace
-from orkas.tools.text import Form, form_of
+from orkas.tools.text import Form
 
 __all__ = ["EditFile"]
 
@@ -64,22 +67,41 @@ class EditFile:
         given = check_arguments(arguments, EditFileInput)
         return await in_thread(self._edit, given, context)
 
+    def touches(self, arguments: dict[str, Any], context: ToolContext) -> list[Path]:
+        return [Place(context.cwd, str(arguments.get("path", ""))).real]
+
+    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str:
+        """The unified diff of what the call would change; nothing is written. Reads the file: call it in a thread.
+
+        Raises:
+            ToolFailed: as the call would.
+        """
+        given = check_arguments(arguments, EditFileInput)
+        place = Place(context.cwd, given.path)
+        with place.parent() as folder:
+            data, _ = self._load(folder, place)
+        change, form = self._change(data, given, place, context)
+        return unified(form.decode(data), change.after(), f"a/{place.name}", f"b/{place.name}")
+
     def _edit(self, given: EditFileInput, context: ToolContext) -> ToolResult:
         place = Place(context.cwd, given.path)
+        with self._seen.alone(place), place.parent() as folder:
+            data, old = self._load(folder, place)
+            change, form = self._change(data, given, place, context)
+            changed = encoded(form, form.decode(data), given.new_text, change.after(), place.name)
+            context.abort.check()
+            replace(folder, place.parts[-1], changed, self._seen, place, old=old)
+        return ToolResult(change.told())
+
+    def _change(
+        self, data: bytes, given: EditFileInput, place: Place, context: ToolContext
+    ) -> tuple[_Change, Form]:
         if not given.old_text:
             raise ToolFailed("old_text is empty; use write_file to create a file or to replace all of it")
         if given.old_text == given.new_text:
             raise ToolFailed("old_text and new_text are the same; nothing to change")
-        with self._seen.alone(place), place.parent() as folder:
-            data, old = self._load(folder, place)
-            form = _form(data, place.name)
-            text = form.decode(data)
-            change = _Change(text, given, place.name, context.abort)
-            _check_guess(form, text, given.new_text, place.name)
-            changed = _encoded(form, change.after(), place.name)
-            context.abort.check()
-            replace(folder, place.parts[-1], changed, self._seen, place, old=old)
-        return ToolResult(change.told())
+        form = form_kept(data, place.name)
+        return _Change(form.decode(data), given, place.name, context.abort), form
 
     def _load(self, folder: Folder, place: Place) -> tuple[bytes, os.stat_result]:
         descriptor = folder.open(place.parts[-1])
@@ -88,49 +110,10 @@ class EditFile:
             data = load(descriptor, place.name)
             if self._seen.changed(place, descriptor):
                 self._seen.note(place, descriptor)
-                raise ToolFailed(f"{place.name} has changed since you read it and was not edited.{_fresh(data)}")
+                raise ToolFailed(f"{place.name} has changed since you read it and was not edited.{fresh(data)}")
             return data, old
         finally:
             os.close(descriptor)
-
-
-def _fresh(data: bytes) -> str:
-    """The content as it is now where it is short, so that the model can go on at once."""
-    form = form_of(data)
-    text = form.decode(data) if form and len(data) <= 8_000 else None
-    return " Read it again, then edit" if text is None else f" It is now:\n{text}".encode("utf-8", "replace").decode()
-
-
-def _form(data: bytes, name: str) -> Form:
-    """The form of the file, proven to give back the same bytes."""
-    form = form_of(data)
-    try:
-        if form is not None and form.encode(form.decode(data)) == data:
-            return form
-    except UnicodeError:
-        pass
-    raise ToolFailed(f"{name} is no text whose bytes can be kept exactly; change it with a shell command instead")
-
-
-def _check_guess(form: Form, text: str, new: str, name: str) -> None:
-    """New characters in an encoding that was only guessed could be others in the true one."""
-    foreign = {c for c in new if c > "\x7f"}
-    unsure = sorted(c for c in foreign if not form.sure_of(c) and c not in text)
-    if unsure:
-        raise ToolFailed(
-            f"{name} is not UTF-8 and its encoding is only guessed ({form.encoding}), so {unsure[0]!r} could come out"
-            " as another character; use plain ASCII, or convert the file to UTF-8 first (iconv in the shell)"
-        )
-
-
-def _encoded(form: Form, text: str, name: str) -> bytes:
-    try:
-        return form.encode(text)
-    except UnicodeEncodeError as error:
-        char = error.object[error.start : error.end][:5]
-        raise ToolFailed(
-            f"{name} is encoded as {form.encoding}, which has no {char!r}; use other characters or convert it first"
-        ) from None
 
 
 class _Change:
@@ -152,7 +135,11 @@ class _Change:
         if not self._mixed:
             self._old = self._old.replace("\n", self._end)
             self._new = self._new.replace("\n", self._end)
-        self._found = list(islice(self._places(overlapping=not given.replace_all), self._most(given)))
+        self._relaxed = False
+        self._found = self._all_places(given)
+        if not self._found and "\n" in self._old.strip():
+            self._relax(given)
+            self._found = self._all_places(given)
         if not self._found:
             raise ToolFailed(f"old_text was not found in {name}; nothing was changed.{_hint(text, self._old)}")
         if len(self._found) > 1 and not given.replace_all:
@@ -162,6 +149,18 @@ class _Change:
             )
         self._count = len(self._found) if self._mixed or not given.replace_all else text.count(self._old)
         self._check_size()
+
+    def _all_places(self, given: EditFileInput) -> list[tuple[int, int]]:
+        return list(islice(self._places(overlapping=not given.replace_all), self._most(given)))
+
+    def _relax(self, given: EditFileInput) -> None:
+        """Blanks at the ends of lines do not matter where several lines are given; blanks in front always do."""
+        self._relaxed = self._mixed = True
+        self._old, self._new = (text.replace("\r\n", "\n") for text in (given.old_text, given.new_text))
+        *lines, last = self._old.split("\n")
+        parts = [re.escape(line.rstrip(" \t")) + r"[ \t]*" for line in lines]
+        end = [re.escape(last.rstrip(" \t")) + r"[ \t]*(?=\r?\n|\Z)"] if last.strip() else [re.escape(last)]
+        self._pattern = re.compile("\r?\n".join([*parts, *end]))
 
     def _most(self, given: EditFileInput) -> int:
         return _MIXED_PLACES + 1 if self._mixed and given.replace_all else _NAMED_PLACES + 1
@@ -233,6 +232,8 @@ class _Change:
 
     def told(self) -> str:
         head = f"edited {self._name}" + (f": {self._count:,} replacements" if self._count > 1 else "")
+        if self._relaxed:
+            head += " (old_text has other blanks at the ends of lines than the file)"
         diffs = "\n".join(self._diff(*place) for place in self._found[:_SHOWN_EDITS])
         if len(diffs) > _SHOWN_CHARS:
             diffs = f"{diffs[:_SHOWN_CHARS]}…\n[{len(diffs) - _SHOWN_CHARS:,} more characters of the difference]"

@@ -19,7 +19,10 @@ from weakref import WeakValueDictionary
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place, shown
 
-__all__ = ["MAX_EDIT_BYTES", "Seen", "load", "replace"]
+__all__ = [
+    "MAX_EDIT_BYTES", "Draft", "Seen", "check_new_name", "check_same", "check_writable", "load", "replace", "sweep",
+    "temporary_name",
+]  # fmt: skip
 
 MAX_EDIT_BYTES = 64 * 1024 * 1024
 """Files beyond this are not edited: they are data, and memory is bounded."""
@@ -110,6 +113,20 @@ def _all(descriptor: int, size: int) -> bytes:
     return b"".join(parts)
 
 
+def check_new_name(place: Place) -> None:
+    """A name that people can see and type.
+
+    Raises:
+        ToolFailed: it holds a control character or another one that cannot be seen.
+    """
+    odd = next((c for c in place.parts[-1] if not c.isprintable()), None)
+    if odd is not None:
+        raise ToolFailed(
+            f"the file name {shown(place.parts[-1])} holds {shown(odd)}, which cannot be seen or typed, and was not"
+            " created; choose a name without it"
+        )
+
+
 def replace(folder: Folder, name: str, data: bytes, seen: Seen, place: Place, *, old: os.stat_result | None) -> None:
     """Put ``data`` in place of the file: a reader, or a crash at any moment, finds the old or the new, whole.
 
@@ -122,24 +139,47 @@ def replace(folder: Folder, name: str, data: bytes, seen: Seen, place: Place, *,
         OSError: the disk is full and the like; no temporary file is left.
     """
     if old is not None:
-        _check_writable(folder, name, old)
-    _sweep(folder, name)
-    temporary = f".{name[:80]}.{secrets.token_hex(4)}.tmp"
-    descriptor = folder.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        check_writable(folder, name, old)
+    sweep(folder, name)
+    draft = Draft(folder, temporary_name(name))
     try:
-        try:
-            _claim(descriptor)
-            _fill(descriptor, data, folder, name, old)
-            _check_same(folder, name, old)
-            folder.replace(temporary, name)
-            seen.note(place, descriptor)
-        finally:
-            os.close(descriptor)
+        draft.fill(data, old_name=name, old=old)
+        check_same(folder, name, old)
+        folder.replace(draft.name, name)
+        seen.note(place, draft.descriptor)
     except BaseException:
-        with contextlib.suppress(OSError):
-            folder.unlink(temporary)
+        draft.discard()
         raise
+    draft.close()
     folder.sync()
+
+
+def temporary_name(name: str) -> str:
+    return f".{name[:80]}.{secrets.token_hex(4)}.tmp"
+
+
+class Draft:
+    """A new content under a temporary name, claimed so that nobody sweeps it away."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder = folder
+        self.name = name
+        self.descriptor = folder.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        _claim(self.descriptor)
+
+    def fill(self, data: bytes, *, old_name: str = "", old: os.stat_result | None = None) -> None:
+        """Write and flush; mode, owner and attributes are those of ``old``, the file ``old_name`` in this folder."""
+        _fill(self.descriptor, data, self._folder, old_name, old)
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            descriptor, self.descriptor = self.descriptor, -1
+            os.close(descriptor)
+
+    def discard(self) -> None:
+        self.close()
+        with contextlib.suppress(OSError):
+            self._folder.unlink(self.name)
 
 
 def _claim(descriptor: int) -> bool:
@@ -153,7 +193,7 @@ def _claim(descriptor: int) -> bool:
     return True
 
 
-def _sweep(folder: Folder, name: str) -> None:
+def sweep(folder: Folder, name: str) -> None:
     """Remove temporary files of this file that no living writer holds."""
     ours = re.compile(rf"\.{re.escape(name[:80])}\.[0-9a-f]{{8}}\.tmp")
     for other in folder.names():
@@ -171,7 +211,7 @@ def _remove_abandoned(folder: Folder, name: str) -> None:
         os.close(descriptor)
 
 
-def _check_writable(folder: Folder, name: str, old: os.stat_result) -> None:
+def check_writable(folder: Folder, name: str, old: os.stat_result) -> None:
     if not folder.writable(name):
         mode = st.S_IMODE(old.st_mode)
         raise ToolFailed(f"{shown(name)} is read-only (mode {mode:04o}) and was not changed; ask the user about it")
@@ -215,7 +255,7 @@ def _copy_attributes(folder: Folder, name: str, descriptor: int) -> None:
             os.close(source)
 
 
-def _check_same(folder: Folder, name: str, old: os.stat_result | None) -> None:
+def check_same(folder: Folder, name: str, old: os.stat_result | None) -> None:
     try:
         now = folder.stat(name)
     except FileNotFoundError:

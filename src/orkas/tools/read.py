@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,9 @@ from orkas.infra.paths import Place
 from orkas.infra.threads import in_thread
 from orkas.tools.files import Seen
 from orkas.tools.text import HEAD_BYTES, Form, form_of, kind_of_bytes, size_said
+
+if TYPE_CHECKING:
+    from orkas.tools.documents import Document
 
 __all__ = ["ReadFile"]
 
@@ -35,6 +38,7 @@ class ReadFileInput(msgspec.Struct, forbid_unknown_fields=True):
     path: Annotated[str, Meta(description="The file, relative to the working folder.")]
     offset: Annotated[int, Meta(description="First line to read, counted from 1.", ge=1)] = 1
     limit: Annotated[int, Meta(description=f"How many lines at most, up to {MAX_LINES}.", ge=1)] = MAX_LINES
+    page: Annotated[int, Meta(description="Of a document: only this page, sheet or slide, from 1; 0: all.", ge=0)] = 0
 
 
 class ReadFile:
@@ -42,13 +46,15 @@ class ReadFile:
 
     name = "read_file"
     description = (
-        "Read a text file or look at an image (png, jpeg, gif, webp). Long files come in parts: the last line says how"
-        " many lines remain and which offset reads on."
+        "Read a text file, the text of a document (pdf, docx, xlsx, pptx, odt, ods, odp), or look at an image (png,"
+        " jpeg, gif, webp). Long files come in parts: the last line says how many lines remain and which offset reads"
+        " on."
     )
     parameters = schema_of(ReadFileInput)
 
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
+        self._last: tuple[tuple[object, ...], Document] | None = None  # the document read last, to read on in
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ReadFileInput)
@@ -64,13 +70,67 @@ class ReadFile:
                 head = file.read(HEAD_BYTES)
                 form = form_of(head, whole=len(head) < HEAD_BYTES)
                 size = os.fstat(descriptor).st_size
-                if form is None:
-                    return _binary(place, head, size, file)
+                if form is None or head.startswith(b"%PDF-"):
+                    if (text := self._document(given, place, file, context.abort)) is not None:
+                        self._seen.note(place, descriptor)
+                        return ToolResult(text)
+                    if form is None:
+                        return _binary(place, head, size, file)
+                if given.page:
+                    raise ToolFailed(f"{place.name} is plain text and has no pages; use offset and limit")
                 file.seek(len(form.bom))
                 excerpt = _Excerpt(file, form, context.abort)
                 text = excerpt.text(given.offset, min(given.limit, MAX_LINES))
                 self._seen.note(place, descriptor)
                 return ToolResult(text)
+
+
+    def _document(self, given: ReadFileInput, place: Place, file: io.BufferedReader, abort: Abort) -> str | None:
+        """Some of the text of a document; None: it is none."""
+        from orkas.tools import documents  # not before one is met
+
+        stat = os.fstat(file.fileno())
+        if not (kind := documents.kind_of_document(file)):
+            return None
+        if stat.st_size > documents.MAX_BYTES:
+            raise ToolFailed(f"{place.name} has {size_said(stat.st_size)}; documents up to 64 MB are read")
+        key = (str(place.real), stat.st_ino, stat.st_size, stat.st_mtime_ns, given.page)
+        if self._last is None or self._last[0] != key:
+            file.seek(0)
+            data = file.read(documents.MAX_BYTES)
+            first, most = (given.page, 1) if given.page else (1, 1_000_000)
+            self._last = (key, documents.extract(data, kind, place.name, abort, first=first, most=most))
+        return _excerpt_of(self._last[1], given)
+
+
+def _excerpt_of(document: Document, given: ReadFileInput) -> str:
+    """Some lines of the text of a document; a line of its own stands before each page."""
+    lines: list[str] = []
+    for number, page in enumerate(document.pages, document.first):
+        if document.total > 1 or page.name:
+            lines.append(f"[{document.unit} {number} of {document.total}{': ' if page.name else ''}{page.name}]")
+        lines += page.text.splitlines()
+    if not any(page.text.strip() for page in document.pages):
+        lines.append("(no text in it; a scanned document is a picture, which a shell command such as pdftoppm makes)")
+    if given.offset > len(lines):
+        raise ToolFailed(f"offset {given.offset} is beyond the end: the text has {len(lines):,} lines")
+    shown: list[str] = []
+    room = MAX_CHARS
+    for line in lines[given.offset - 1 : given.offset - 1 + min(given.limit, MAX_LINES)]:
+        if room <= 0:
+            break
+        shown.append(line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…")
+        room -= len(shown[-1]) + 1
+    following = given.offset + len(shown)
+    notes = []
+    if left := len(lines) - following + 1:
+        notes.append(f"{left:,} more lines; read on with offset={following}")
+    last = document.first + len(document.pages) - 1
+    if document.pages and document.pages[-1].cut:
+        notes.append(f"the text of {document.unit} {last} goes on beyond what is read at once")
+    if last < document.total:
+        notes.append(f"{document.unit} {last} of {document.total}; page={last + 1} reads the next")
+    return "\n".join([*shown, *(f"[{note}]" for note in notes)])
 
 
 def _binary(place: Place, head: bytes, size: int, file: io.BufferedReader) -> ToolResult:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +18,9 @@ from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import new_name
 from orkas.infra.output import Output, readable
 from orkas.infra.threads import in_thread
+
+if TYPE_CHECKING:
+    from orkas.infra.sandbox import Backend
 
 __all__ = ["Shell"]
 
@@ -31,26 +35,42 @@ class ShellInput(msgspec.Struct, forbid_unknown_fields=True):
     timeout_s: Annotated[
         float | None, Meta(description=f"Time limit in seconds. Default {DEFAULT_TIMEOUT_S}, at most {MAX_TIMEOUT_S}.")
     ] = None
+    network: Annotated[
+        bool, Meta(description="Let the command use the network; the user is asked. Default false.")
+    ] = False
+    outside: Annotated[
+        bool, Meta(description="Run it outside the sandbox, with all rights of the user, who is asked. Default false.")
+    ] = False
 
 
 class Shell:
     """The ``shell`` tool.
 
     The model gets stdout and stderr as they were written, control codes made visible (``orkas.infra.output.readable``),
-    and the exit status. A command that the block list denies does not run, whatever the mode of approval.
+    and the exit status. A command that the block list denies does not run, whatever the mode of approval. It runs in
+    the sandbox (``orkas.infra.sandbox``); where none works it does not run. Whether it may have the network or leave
+    the sandbox was decided by the policy before.
     """
 
     name = "shell"
     description = (
         "Run a bash command in the working folder: build, test, git, anything without a tool of its own. Each call is a"
         " fresh shell: no input, no terminal; processes left in the background are ended when the command ends."
+        " It runs in a sandbox: it can write in the working folder and /tmp alone, and has no network."
         " To read, find or change files use the file tools."
     )
     parameters = schema_of(ShellInput)
 
+    def __init__(self) -> None:
+        self._put_back: list[str] = []
+        """What was put back after commands and not yet told; after a stopped one that is told with the next."""
+
     def limit_s(self, arguments: Mapping[str, Any]) -> float:
         """The time limit of the command and some more: it is ended by us, in order, before anybody gives it up."""
         return _time_limit(check_arguments(dict(arguments), ShellInput).timeout_s) + GRACE_S
+
+    def touches(self, _arguments: dict[str, Any], _context: ToolContext) -> None:
+        """Any file."""
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ShellInput)
@@ -60,13 +80,15 @@ class Shell:
             raise ToolFailed(f"this command is blocked: {'; '.join(verdict.reasons)}. Find another way or ask the user")
         notes = _missing_folder(context.cwd)
         output = Output(context.files, f"shell-{new_name()}")
-        command, variables = as_judged(given.command)
-        start = process.launch(command, cwd=context.cwd, env={**variables, **context.env})
+        start = await in_thread(self._launch, given, context)
         ended = await process.run(
             start, output=output, timeout_s=limit, abort=context.abort, alive_sign=context.progress
         )
         if output.file is not None and not ended.stopped:
             await in_thread(output.settle, "shell")
+        notes += _forbidden(output, given, ended) if start.wrapping is not None else []
+        while self._put_back:
+            notes.append(f"[{self._put_back.pop(0)}]")
         text = "\n".join([_shown(output), *notes, *_ending(ended, limit)])
         return ToolResult(
             text,
@@ -74,6 +96,61 @@ class Shell:
             file=str(output.file) if output.file else None,
             bytes=output.total if output.file else None,
         )
+
+    def _launch(self, given: ShellInput, context: ToolContext) -> process.Launch:
+        """How the command starts: inside the sandbox, unless it was let out or the user switched the sandbox off.
+
+        Raises:
+            ToolFailed: there is no sandbox, or no place for temporary files.
+        """
+        command, variables = as_judged(given.command)
+        env = {**variables, **context.env}
+        backend = None if given.outside or context.sandbox == "off" else _backend(context)
+        if backend is None:
+            return process.launch(command, cwd=context.cwd, env=env)
+        from orkas.infra.sandbox import Guard, profile
+
+        try:
+            made = profile(context.cwd, network=given.network, env=process.environment(env))
+        except OSError as error:
+            raise ToolFailed(f"there is no place for temporary files: {error.strerror}; free some space") from None
+        guard = Guard(made, everything=backend.after, notes=self._put_back)
+        start = process.launch(command, cwd=context.cwd, env=env, wrapping=backend.wrap(made))
+        start.gone = guard.settle
+        return start
+
+
+def _backend(context: ToolContext) -> Backend:
+    if not isinstance(context.sandbox, str):
+        return context.sandbox
+    from orkas.infra.sandbox import find
+
+    found = find()
+    if found.backend is None:
+        raise ToolFailed(
+            f"shell commands are refused, because there is no sandbox: {found.why}. Install bubblewrap, or run them "
+            "without walls by `orkas config set sandbox off`"
+        )
+    return found.backend
+
+
+_OF_THE_NETWORK = re.compile(
+    r"could not resolve|name or service not known|temporary failure in name|network is unreachable|EAI_AGAIN"
+    r"|ENETUNREACH|address family not supported", re.IGNORECASE
+)  # fmt: skip
+_OF_THE_DISK = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
+
+
+def _forbidden(output: Output, given: ShellInput, ended: process.Ended) -> list[str]:
+    """What a failed command may have met: the walls, and how to ask for more."""
+    if not ended.code:
+        return []
+    end = output.tail().decode(errors="replace") or output.head().decode(errors="replace")
+    if not given.network and _OF_THE_NETWORK.search(end):
+        return ["[the sandbox has no network; if it is needed, call again with network: true, and the user is asked]"]
+    if _OF_THE_DISK.search(end):
+        return ["[the sandbox writes in the working folder and /tmp alone; with outside: true the user is asked]"]
+    return []
 
 
 def _time_limit(given: float | None) -> float:
@@ -124,6 +201,8 @@ def _ending(ended: process.Ended, limit: float) -> list[str]:
         return [f"[time limit of {limit:g} s reached; the command and its children were ended]"]
     assert ended.code is not None
     notes = []
+    if ended.exceeded:
+        notes.append(f"[it used more {ended.exceeded} than a command may, so it was ended]")
     if ended.left_running:
         notes.append("[processes that the command left running were ended with it]")
     return [*notes, f"[exit code {ended.code}{_signal_name(ended.code)}]"]

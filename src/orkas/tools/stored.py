@@ -13,11 +13,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from orkas.harness.tool import ToolContext, check_arguments, schema_of
+from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 from orkas.infra.output import readable
 from orkas.infra.threads import in_thread
+from orkas.tools.foreign import WEB, framed, is_foreign
 from orkas.tools.text import kind_of_bytes
 
 __all__ = ["PAGE_BYTES", "ReadResult"]
@@ -56,13 +57,16 @@ class ReadResult:
     )
     parameters = schema_of(ReadResultInput)
 
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> str:
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult | str:
         given = check_arguments(arguments, ReadResultInput)
         if given.lines is not None and given.chars is not None:
             raise ToolFailed("give lines or chars, not both")
         if given.search is not None and not given.search.strip():
             raise ToolFailed("search is empty; give the words to find, or leave it out")
-        return await in_thread(_read, given, context)
+        text = await in_thread(_read, given, context)
+        if is_foreign(name := Path(given.file).name):
+            return ToolResult(framed(text, name), origin=WEB)
+        return text
 
 
 def _read(given: ReadResultInput, context: ToolContext) -> str:

@@ -6,6 +6,8 @@ import codecs
 import re
 from dataclasses import dataclass
 
+from orkas.infra.patterns import lazy
+
 __all__ = ["HEAD_BYTES", "Form", "form_of", "kind_of_bytes", "size_said"]
 
 HEAD_BYTES = 65_536
@@ -63,13 +65,18 @@ def form_of(data: bytes, *, whole: bool = True) -> Form | None:
         if data.startswith(bom):
             return Form(encoding, bom, note="" if encoding == "utf-8" else f"encoded as {encoding.upper()}")
     if b"\0" in data:
-        return None
+        encoding = _unmarked_utf16(data, whole)
+        return Form(encoding, note=f"encoded as {encoding.upper()} without a mark", safe=ANY) if encoding else None
     if _decodes(data, "utf-8", whole):
         return Form("utf-8")
     if _is_chinese(data, whole):
         return Form("gb18030", note="not UTF-8: decoded as GB18030", safe=ANY if _is_surely_chinese(data) else "")
     if _looks_like_utf8(data):
         return Form("utf-8", errors="surrogateescape", note="some bytes are not valid UTF-8")
+    if japanese := _japanese(data, whole):
+        return japanese
+    if _C1.search(data) and _decodes(data, "cp1252", whole):
+        return Form("cp1252", note="not UTF-8: decoded as Windows-1252", safe="" if _RUN.search(data) else _SHARED)
     return Form("latin-1", note="not UTF-8: decoded as Latin-1", safe=_SHARED if _is_surely_latin(data) else "")
 
 
@@ -81,14 +88,70 @@ def _decodes(data: bytes, encoding: str, whole: bool) -> bool:
     return True
 
 
+def _unmarked_utf16(data: bytes, whole: bool) -> str:
+    """UTF-16 without a byte-order mark: text with enough ASCII in it, all of it printable; empty: it is none."""
+    if whole and len(data) % 2:
+        return ""
+    sample = data[: 2 * _SAMPLE]
+    low, high = sample[::2].count(0), sample[1::2].count(0)
+    encoding = "utf-16-le" if high > low else "utf-16-be"
+    few, many = sorted((low, high))
+    if few * 2 > many or many * 5 < len(sample) // 2 or not _decodes(data, encoding, whole):
+        return ""
+    text = sample.decode(encoding, "ignore")
+    return encoding if text.translate(_BLANKS).isprintable() else ""
+
+
+_BLANKS = dict.fromkeys(map(ord, "\t\n\r\f"))
+_C1 = lazy(rb"[\x80-\x9f]")
+_RUN = lazy(rb"[\x80-\xff]{3}")
+_KANA = lazy("[\u3041-\u30ff]")
+_JAPANESE = lazy("[\u3001-\u30ff\u4e00-\u9fff\uff01-\uff9f]")
+_HALF = lazy("[\uff61-\uff9f]")
+_RUNS = lazy("[^\x00-\x7f]{2,}")
+
+
+def _japanese(data: bytes, whole: bool) -> Form | None:
+    """Shift-JIS text: it decodes, nearly all that is not ASCII is Japanese, and a sixth or more of that is kana.
+
+    With less of it (a table of names) words of two or more characters are taken as such, as a guess. Chinese in GBK
+    decodes into kana of half width, which hardly anybody writes.
+    """
+    if not _decodes(data, "cp932", whole):
+        return None
+    text = data[: 2 * _SAMPLE].decode("cp932", "ignore")
+    foreign = re.sub("[\x00-\x7f]+", "", text)
+    if not foreign or len(_JAPANESE.findall(foreign)) < 0.9 * len(foreign):
+        return None
+    kana = len(_KANA.findall(foreign))
+    note = "not UTF-8: decoded as Shift-JIS"
+    if kana * 6 >= len(foreign):
+        return Form("cp932", note=note, safe=ANY if kana >= 4 else "")
+    in_words = sum(map(len, _RUNS.findall(text)))
+    return Form("cp932", note=note, safe="") if not _HALF.search(foreign) and in_words >= 0.8 * len(foreign) else None
+
+
 def _is_chinese(data: bytes, whole: bool) -> bool:
     """GBK text: it decodes, and nearly all that is not ASCII are common Chinese characters and punctuation."""
     if not _decodes(data, "gb18030", whole):
         return False
     foreign = _foreign(data)
+    if _all_embedded(data.decode("gb18030", "ignore")):
+        return False
     common = [c for c in foreign if re.match(_COMMON, c)]
     ordinary = sum(1 for c in common if _two_high_bytes(c))
     return len(foreign) > 0 and len(common) >= 0.9 * len(foreign) and ordinary >= 0.5 * len(foreign)
+
+
+def _all_embedded(text: str) -> bool:
+    """Nothing foreign but single characters beside Latin letters: letters with marks, as in "Größe", "über"."""
+    text = text[:_SAMPLE]
+    runs = _FOREIGN.findall(text)
+    return bool(runs) and len(_EMBEDDED.findall(text)) == len(runs)
+
+
+_FOREIGN = lazy("[^\x00-\x7f]+")
+_EMBEDDED = lazy("(?<=[A-Za-z])[^\x00-\x7f](?![^\x00-\x7f])|(?<![^\x00-\x7f])[^\x00-\x7f](?=[A-Za-z])")
 
 
 def _foreign(data: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -12,8 +13,9 @@ from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
-from orkas.tools.files import Seen, replace
-from orkas.tools.text import size_said
+from orkas.tools.diffs import unified
+from orkas.tools.files import Seen, check_new_name, load, replace
+from orkas.tools.text import form_of, kind_of_bytes, size_said
 
 __all__ = ["WriteFile"]
 
@@ -40,6 +42,37 @@ class WriteFile:
         given = check_arguments(arguments, WriteFileInput)
         return await in_thread(self._write, given, context)
 
+    def touches(self, arguments: dict[str, Any], context: ToolContext) -> list[Path]:
+        return [Place(context.cwd, str(arguments.get("path", ""))).real]
+
+    def preview(self, arguments: dict[str, Any], context: ToolContext) -> str:
+        """The unified diff of what the call would change; nothing is written. Reads the file: call it in a thread.
+
+        Raises:
+            ToolFailed: as the call would.
+        """
+        given = check_arguments(arguments, WriteFileInput)
+        place = Place(context.cwd, given.path)
+        try:
+            with place.parent() as folder:
+                descriptor = folder.open(place.parts[-1])
+                try:
+                    data: bytes | None = load(descriptor, place.name)
+                finally:
+                    os.close(descriptor)
+        except FileNotFoundError:
+            data = None
+        except ToolFailed:
+            if place.real.exists():
+                raise
+            data = None  # a folder of the path is still to be made
+        if data is None:
+            return unified(None, given.content, f"a/{place.name}", f"b/{place.name}")
+        form = form_of(data)
+        if form is None:
+            return f"{place.name}: {kind_of_bytes(data)} of {size_said(len(data))} is replaced by text\n"
+        return unified(form.decode(data), given.content, f"a/{place.name}", f"b/{place.name}")
+
     def _write(self, given: WriteFileInput, context: ToolContext) -> ToolResult:
         place = Place(context.cwd, given.path)
         if given.path.endswith("/"):
@@ -47,6 +80,8 @@ class WriteFile:
         data = given.content.encode("utf-8")
         with self._seen.alone(place), place.parent(create=True) as folder:
             old = self._old(folder, place)
+            if old is None:
+                check_new_name(place)
             context.abort.check()
             replace(folder, place.parts[-1], data, self._seen, place, old=old)
         return ToolResult(_told(place.name, data, old))

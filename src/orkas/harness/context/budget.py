@@ -28,9 +28,9 @@ _MEASURED = 200
 _UNREAD = 100_000
 """Tokens, at most, of a history not weighed yet that is weighed at the end of a turn only to learn from it. Judged by
 its length: 50,000 characters, a third of a millisecond. Of a longer one is learnt when its weight matters."""
-_AT_ONCE = 48_000
+_AT_ONCE = 32_000
 """Tokens, at the very most (see ``tokens.dearest``), that are weighed at the end of a turn only to learn from them:
-16,000 characters of any kind; it takes a tenth of a millisecond."""
+16,000 ASCII characters; it takes a tenth of a millisecond."""
 
 
 class Load(msgspec.Struct, frozen=True):

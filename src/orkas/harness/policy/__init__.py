@@ -9,29 +9,33 @@ started, the sandbox decides what a started program can reach.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from orkas.harness.tool import ToolContext
-from orkas.infra.errors import UsageError
+from orkas.harness.tool import Tool, ToolContext
+from orkas.infra.errors import OrkasError, UsageError
 
 if TYPE_CHECKING:
     from orkas.harness.commands.effects import Effects
     from orkas.harness.policy.grants import Grant, Grants
     from orkas.harness.policy.rules import Rules
 
-__all__ = ["Mode", "Policy", "Verdict", "as_judged", "check_command"]
+__all__ = ["Mode", "Policy", "Verdict", "as_judged", "check_command", "sandbox_of"]
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "none"]
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
 EDITS = frozenset({"write_file", "edit_file", "apply_patch"})
 READS = frozenset({"read_file", "list_files", "search_files", "read_result"})
-_ALWAYS_ASKED = {"network": "it asks for the network", "outside": "it asks to run outside the sandbox"}
+_BEYOND = {"network": "it wants the network", "outside": "it wants to run outside the sandbox"}
 """Arguments of ``shell`` that are a permission of their own."""
+_NO = (None, False, "false", "0")
+"""Their values that say no. Whatever is not plainly a no is a yes."""
 _MAX_COMMAND = 20_000
 """Characters of a command outside here-documents beyond which nobody reads it: ask."""
 
@@ -98,16 +102,13 @@ class Policy:
 
     ``mode``: ``ask``: what only reads runs, the rest is asked; ``edits``: writing in the working folder is approved
     too; ``all``: whatever would be asked is approved; ``none``: it is denied. A deny is never approved.
-    ``headless``: there is nobody to ask, so every question is denied. ``sandbox``: the sandbox that commands run in;
-    empty: none. ``rules``: None takes those of the user's configuration.
+    ``headless``: there is nobody to ask, so every question is denied. ``rules``: None takes those of the user's
+    configuration.
     """
 
-    def __init__(
-        self, mode: Mode = "ask", *, headless: bool = True, rules: Rules | None = None, sandbox: str = ""
-    ) -> None:
+    def __init__(self, mode: Mode = "ask", *, headless: bool = True, rules: Rules | None = None) -> None:
         self.mode: Mode = mode
         self.headless = headless
-        self.sandbox = sandbox
         self._rules = rules
         self._grants: Grants | None = None
 
@@ -144,19 +145,21 @@ class Policy:
         arguments: Mapping[str, Any] | None,
         context: ToolContext | None = None,
         *,
-        read_only: bool | None = None,
+        of: Tool | None = None,
     ) -> Verdict:
-        """``ask`` is answered only where somebody can be asked. ``read_only``: what the tool says of itself; a tool
-        that says nothing was given by the program that runs us, and is allowed unless a rule speaks."""
+        """``ask`` is answered only where somebody can be asked. ``of``: the tool, which may say ``read_only`` and
+        ``touches`` of itself; one that does not was given by the program that runs us, and is allowed unless a rule
+        speaks."""
         given = arguments or {}
-        cwd = context.cwd if context is not None else Path.cwd()
+        context = context or ToolContext(Path.cwd())
+        paths = _paths(tool, given, context, of)
         try:
-            rule = self.rules.judge(tool, given, cwd) if self.rules else None
+            rule = self.rules.judge(tool, given, context.cwd, paths) if self.rules else None
         except UsageError as error:
             return Verdict("deny", [str(error)])
         if rule is not None and rule.level == "deny":
             return Verdict("deny", [f"the rule “{rule}” denies it"])
-        fixed = self._fixed(tool, given, cwd)
+        fixed = self._fixed(tool, given, context, paths)
         if fixed is not None and fixed.verdict == "deny":
             return fixed
         reasons = list(fixed.reasons) if fixed is not None else []
@@ -166,33 +169,43 @@ class Policy:
             return self._settled(reasons, None, "all")
         if rule is not None:
             return _ALLOW
-        return self._by_mode(tool, given, cwd, read_only)
+        return self._by_mode(tool, given, context, paths, getattr(of, "read_only", None))
 
-    def _fixed(self, tool: str, arguments: Mapping[str, Any], cwd: Path) -> Verdict | None:
+    def _fixed(
+        self, tool: str, arguments: Mapping[str, Any], context: ToolContext, paths: Sequence[str]
+    ) -> Verdict | None:
         """What holds whatever rules, grants and mode say: a deny, or a question that must be put each time."""
         if tool == "shell":
             command = arguments.get("command")
             verdict = check_command(command) if isinstance(command, str) else _ALLOW
             if verdict.verdict == "deny":
                 return verdict
-            asked = [why for name, why in _ALWAYS_ASKED.items() if arguments.get(name)]
-            if isinstance(command, str) and (ours := _own_data(command, cwd)):
+            walls = context.sandbox != "off"
+            asked = [why for name, why in _BEYOND.items() if walls and arguments.get(name) not in _NO]
+            if isinstance(command, str) and (ours := _own_data(command, context.cwd)):
                 return Verdict("deny", [f"it changes {ours}, which is Orkas' own data"])
             return Verdict("ask", [*verdict.reasons, *asked])
         if tool in EDITS:
-            return _odd_path(tool, arguments)
+            return _odd_path(tool, paths)
         return None
 
-    def _by_mode(self, tool: str, arguments: Mapping[str, Any], cwd: Path, read_only: bool | None) -> Verdict:
+    def _by_mode(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        paths: Sequence[str],
+        read_only: bool | None,
+    ) -> Verdict:
         if tool == "shell":
             command = arguments.get("command")
             if not isinstance(command, str):
                 return _ALLOW  # the tool says what is wrong with it
-            asked, by_edits = self._about_command(command, cwd)
+            asked, by_edits = self._about_command(command, context)
         elif tool in EDITS:
-            asked, by_edits = [f"{tool} changes {_path(arguments)}"], True
-        elif tool == "web_fetch":
-            asked, by_edits = ["it sends a request to another machine"], False
+            asked, by_edits = [f"{tool} changes {', '.join(paths) or 'files'}"], True
+        elif self.rules.names(tool):
+            asked, by_edits = ["no rule of [policy] names this host"], False
         elif tool in READS or read_only is not False:
             return _ALLOW
         else:
@@ -201,22 +214,23 @@ class Policy:
             return _ALLOW
         from orkas.harness.policy.grants import grant_for
 
-        grant = grant_for(tool, arguments, cwd, self.sandbox, by_path=tool in EDITS)
+        grant = grant_for(tool, arguments, context.cwd, sandbox_of(context), paths if tool in EDITS else ())
         if self.grants.holds(grant):
             return _ALLOW
         return self._settled(asked, grant, "edits" if by_edits else "all")
 
-    def _about_command(self, command: str, cwd: Path) -> tuple[list[str], bool]:
+    def _about_command(self, command: str, context: ToolContext) -> tuple[list[str], bool]:
         """What a person is asked about a command, nothing when it only reads; whether mode ``edits`` approves it."""
         from orkas.harness.commands.effects import effects_of
         from orkas.harness.policy import surroundings
 
         effects = effects_of(command)
-        odd = surroundings.harmful(effects, cwd, sandboxed=bool(self.sandbox))
+        cwd, walls = context.cwd, context.sandbox != "off"
+        odd = surroundings.harmful(effects, cwd, sandboxed=walls)
         if effects.kind == "reads":
             return odd, False
         odd += surroundings.deletes_much(command, cwd)
-        within = effects.kind == "writes" or (bool(self.sandbox) and effects.kind == "unknown")
+        within = effects.kind == "writes" or (walls and effects.kind == "unknown")
         return [*(effects.reasons or ("what it does is not known",)), *odd], within and not odd
 
     def _settled(self, reasons: list[str], grant: Grant | None, flag: str) -> Verdict:
@@ -229,19 +243,49 @@ class Policy:
         return Verdict("ask", reasons, grant)
 
 
-def _path(arguments: Mapping[str, Any]) -> str:
+def sandbox_of(context: ToolContext) -> str:
+    """The sandbox that commands run in, as grants name it; empty: none."""
+    if isinstance(context.sandbox, str):
+        return "" if context.sandbox == "off" else "on"
+    return context.sandbox.name
+
+
+_HEADS = re.compile(r"^\s*(?:\*\*\* [A-Za-z ]+:|---|\+\+\+|rename (?:from|to)|diff --git) *(.+)", re.MULTILINE)
+"""Lines of a patch that name files."""
+
+
+def _paths(tool: str, arguments: Mapping[str, Any], context: ToolContext, of: Tool | None) -> list[str]:
+    """The files that a call names, as it names them; for a patch, as the tool understands it."""
     from orkas.harness.policy.rules import paths_of
 
-    return ", ".join(paths_of(arguments)) or "files"
+    paths = paths_of(arguments)
+    if tool != "apply_patch":
+        return paths
+    touches = getattr(of, "touches", None)
+    if touches is not None:
+        with suppress(OrkasError):  # the tool will say what is wrong with its arguments
+            paths += [shown_in(path, context.cwd) for path in touches(dict(arguments), context) or ()]
+    heads = [head.strip() for head in _HEADS.findall(str(arguments.get("patch")))]
+    odd = [head for head in heads if any(_is_git(part.strip()) for part in head.replace("\\", "/").split("/"))]
+    return list(dict.fromkeys([*paths, *odd])) or heads
 
 
-def _odd_path(tool: str, arguments: Mapping[str, Any]) -> Verdict | None:
-    from orkas.harness.policy.rules import is_device, paths_of
+def shown_in(path: Path, cwd: Path) -> str:
+    """A path as it is called in the working folder."""
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 
-    for path in paths_of(arguments):
+
+def _is_git(part: str) -> bool:
+    return part.casefold().rstrip(". ") == ".git"
+
+
+def _odd_path(tool: str, paths: Sequence[str]) -> Verdict | None:
+    from orkas.harness.policy.rules import is_device
+
+    for path in paths:
         if is_device(path):
             return Verdict("deny", [f"{path} names a device or another machine, not a file here"])
-        if any(part.casefold().rstrip(". ") == ".git" for part in path.replace("\\", "/").split("/")):
+        if any(_is_git(part.strip()) for part in path.replace("\\", "/").split("/")):
             return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
     return None
 

@@ -8,14 +8,14 @@ another folder or a weaker sandbox is another question. ``session`` grants live 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from orkas.harness.policy.question import visible
-from orkas.harness.policy.rules import WEB, host_of, paths_of
+from orkas.harness.policy.rules import WEB, host_of
 from orkas.infra import files
 from orkas.infra.home import home
 from orkas.infra.messages import now
@@ -47,8 +47,10 @@ def fingerprint(*parts: object) -> str:
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 
-def grant_for(tool: str, arguments: Mapping[str, Any], cwd: Path, sandbox: str, *, by_path: bool) -> Grant:
-    """The grant that would answer this call and its like: the same command, the same file, the same host."""
+def grant_for(
+    tool: str, arguments: Mapping[str, Any], cwd: Path, sandbox: str, paths: Sequence[str] = ()
+) -> Grant:
+    """The grant that would answer this call and its like: the same command, the same host, the same ``paths``."""
     canonical: Any = dict(arguments)
     said = _plain(canonical)
     if tool == "shell":
@@ -56,8 +58,8 @@ def grant_for(tool: str, arguments: Mapping[str, Any], cwd: Path, sandbox: str, 
         said = str(canonical.get("command", ""))
     elif tool in WEB and (host := host_of(canonical.get("url"))):
         canonical, said = host, host
-    elif by_path and (paths := paths_of(canonical)):
-        canonical, said = [str((cwd / path).resolve()) for path in paths], ", ".join(paths)
+    elif paths:
+        canonical, said = sorted(str((cwd / path).resolve()) for path in paths), ", ".join(paths)
     return Grant(fingerprint(tool, canonical, str(cwd), sandbox), f"{tool}: {said}", tool, str(cwd), sandbox)
 
 

@@ -120,10 +120,19 @@ class Rules:
     def __bool__(self) -> bool:
         return bool(self._rules)
 
-    def judge(self, tool: str, arguments: Mapping[str, Any], cwd: Path) -> Rule | None:
-        """The rule that decides: a denying one before one that asks before one that allows. None: no rule speaks."""
+    def names(self, tool: str) -> bool:
+        """Whether a rule allows some hosts for this web tool: then the others are asked about."""
+        return tool in WEB and any(r.level == "allow" and r.tool == tool for r in self._rules)
+
+    def judge(
+        self, tool: str, arguments: Mapping[str, Any], cwd: Path, paths: Sequence[str] | None = None
+    ) -> Rule | None:
+        """The rule that decides: a denying one before one that asks before one that allows. None: no rule speaks.
+
+        ``paths``: the files that the call names; None: as its arguments say.
+        """
         found: Rule | None = None
-        about = _About(tool, arguments, cwd)
+        about = _About(tool, arguments, cwd, paths_of(arguments) if paths is None else paths)
         for rule in self._rules:
             if rule.tool not in ("*", tool) or (found and LEVELS.index(rule.level) <= LEVELS.index(found.level)):
                 continue
@@ -135,10 +144,11 @@ class Rules:
 class _About:
     """One call, taken apart as far as the rules need it."""
 
-    def __init__(self, tool: str, arguments: Mapping[str, Any], cwd: Path) -> None:
+    def __init__(self, tool: str, arguments: Mapping[str, Any], cwd: Path, paths: Sequence[str]) -> None:
         self.tool = tool
         self.arguments = arguments
         self.cwd = cwd
+        self.paths = paths
 
     def met(self, rule: Rule) -> bool:
         if not rule.pattern:
@@ -148,7 +158,7 @@ class _About:
             return isinstance(command, str) and _command_met(rule, command)
         if self.tool in WEB:
             return _host_met(rule, host_of(self.arguments.get("url")))
-        paths = paths_of(self.arguments)
+        paths = self.paths
         if rule.level == "allow":
             return bool(paths) and all(_path_met(rule.pattern, path, self.cwd, loose=False) for path in paths)
         return any(_path_met(rule.pattern, path, self.cwd, loose=True) for path in paths)

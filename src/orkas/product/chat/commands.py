@@ -101,7 +101,7 @@ def _model(chat: Chat, name: str) -> None:
 
 def _missing_key(model: str) -> str:
     """What to say when no key for this model is found; empty: it needs none, or there is one."""
-    from orkas.providers.auth import credentials_for
+    from orkas.providers.accounts.auth import credentials_for
     from orkas.providers.vendors import table
 
     vendor = model.partition("/")[0]
@@ -188,6 +188,13 @@ def _approve(chat: Chat, mode: str) -> None:
         chat.screen.say("/approve ask, edits, all or none changes it for this chat.", "dim")
 
 
+async def _undo(chat: Chat, _: str) -> None:
+    done = await chat.agent.undo()
+    for text in done.lines:
+        chat.screen.say(text, "warning" if text.startswith("left ") else "plain")
+    chat.screen.say("The model is not told; /undo again takes back the turn before.", "dim")
+
+
 def _thinking(chat: Chat, _: str) -> None:
     chat.screen.whole_thinking = not chat.screen.whole_thinking
     shown = "shown in full" if chat.screen.whole_thinking else "folded to a line"
@@ -222,6 +229,7 @@ COMMANDS = (
     Command("/compact [WHAT TO KEEP]", "replace older messages by a summary; they are kept on disk", _compact),
     Command("/uncompact", "take the newest compaction back", _uncompact),
     Command("/approve [MODE]", "show or change what is asked: ask, edits, all, none", _approve),
+    Command("/undo", "take back what the last turn did to files", _undo),
     Command("/thinking", "show or fold the model's reasoning", _thinking),
     Command("/expand [N]", "show the whole of a tool's result, the last one by default", _expand),
     Command("/queue TEXT", "while a turn runs: say it when that has ended", _queue),

@@ -20,8 +20,8 @@ from orkas.product.chat.start import DEMO, choose_model, greet, make_agent, offe
 __all__ = ["run"]
 
 _OPTIONS = (
-    "model", "session", "continue_", "cwd", "system", "tools", "thinking", "approve", "max_rounds", "image",
-    "debug", "ephemeral", "base_url",
+    "model", "session", "continue_", "cwd", "system", "tools", "thinking", "approve", "max_rounds",
+    "max_retries", "fallback", "image", "debug", "ephemeral", "base_url",
 )  # fmt: skip
 
 

@@ -38,11 +38,14 @@ def make_agent(options: argparse.Namespace, model: Any) -> Agent:
         more["approve"] = options.approve
     if options.max_rounds is not None:
         more["max_rounds"] = options.max_rounds
+    if options.max_retries is not None:
+        more["max_retries"] = options.max_retries
     session = _open_session(options)
     try:
         return Agent(
             model, session=session, cwd=options.cwd, system=options.system or "", tools=_tools(options.tools),
-            thinking=options.thinking, base_url=options.base_url, **more,
+            thinking=options.thinking, sandbox=getattr(options, "sandbox", True), base_url=options.base_url,
+            fallback=options.fallback or (), **more,
         )  # fmt: skip
     except BaseException:
         session.close()

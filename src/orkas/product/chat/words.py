@@ -32,7 +32,7 @@ _WAY_OUT = {
     "server": "The fault is on the vendor's side; say it again, or take another model with /model.",
     "invalid_request": "The vendor did not accept the request; /clear starts afresh, /model takes another model.",
     "not_found": "There is no such model or address; `orkas models` lists what there is, /model takes another.",
-    "content_filter": "The vendor's filter stopped it; say it in other words.",
+    "content_filter": "It is not asked again; /model takes another model.",
     "context_overflow": "The conversation is too long for this model; /clear starts a fresh one.",
     "storage": "It could not be saved; make room on the disk or free the file, then say it again.",
     "internal": "This is a fault of Orkas; `orkas --debug` shows where it happened.",

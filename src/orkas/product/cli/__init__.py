@@ -12,6 +12,7 @@ from importlib import import_module
 
 from orkas.infra import terminal
 from orkas.infra.errors import OrkasError, PolicyError, ProviderError, UsageError, exit_status
+from orkas.infra.hiding import hide_memory
 from orkas.product.cli import out
 
 __all__ = ["COMMANDS", "STOPPED", "main"]
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     gc.set_threshold(10_000)  # a start makes much that stays, and 700 would have it looked through again and again
     terminal.prepare()
+    hide_memory()
     debug = "--debug" in words[: words.index("--")] if "--" in words else "--debug" in words
     try:
         status = _dispatch(words, debug=debug)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orkas.harness.sessions.session import Session
     from orkas.harness.tool import Tool
 
-__all__ = ["agent_for", "session_for", "settings_for", "tools_for"]
+__all__ = ["agent_for", "session_for", "settings_for", "tools_for", "walls"]
 
 
 def settings_for(options: argparse.Namespace) -> config.Settings:
@@ -34,13 +34,31 @@ def settings_for(options: argparse.Namespace) -> config.Settings:
         from orkas.harness.policy.rules import Rules
 
         Rules.load()  # a rule that cannot be used is told now, not with the first tool
-    from orkas.providers.own import own
+    from orkas.providers.vendors.own import own
 
     for text in own().mistakes.values():
+        out.warning(text)
+    if text := _catalogue_trouble():
         out.warning(text)
     for variable, address in settings.endpoints.items():
         os.environ.setdefault(variable, address)  # read by the registry; no child process inherits it
     return settings
+
+
+def _catalogue_trouble() -> str:
+    """What is wrong with a refreshed catalogue. Where there is none, nothing is loaded to find out."""
+    if not (home() / "models.json").exists():
+        return ""
+    from orkas.providers.catalog.file import trouble
+
+    return trouble()
+
+
+def walls(settings: config.Settings) -> bool:
+    """Whether shell commands run in the sandbox; that they do not is said."""
+    if settings["sandbox"] == "off":
+        out.warning("the sandbox is off: shell commands run with all your rights (`orkas config set sandbox on`)")
+    return bool(settings["sandbox"] == "on")
 
 
 def agent_for(options: argparse.Namespace) -> Agent:
@@ -61,6 +79,7 @@ def agent_for(options: argparse.Namespace) -> Agent:
         cwd=options.cwd,
         base_url=options.base_url,
         approve=settings["approve"],
+        sandbox=walls(settings),
         thinking=settings["thinking"] or None,
         fallback=getattr(options, "fallback", []),
         output=_schema(getattr(options, "schema", None)),

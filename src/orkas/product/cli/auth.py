@@ -11,9 +11,9 @@ from orkas.product.cli import out, parsing
 from orkas.product.cli.vendors import Row, rows
 
 if TYPE_CHECKING:
-    from orkas.providers.auth import Credentials
+    from orkas.providers.accounts.auth import Credentials
+    from orkas.providers.accounts.logins import Login
     from orkas.providers.base import AuthStatus
-    from orkas.providers.logins import Login
 
 __all__ = ["parser"]
 
@@ -54,8 +54,8 @@ def _row(vendor: str) -> Row:
 def _login(options: argparse.Namespace) -> int:
     from orkas.product.cli import logging_in
     from orkas.product.cli.agents import settings_for
-    from orkas.providers.auth import Keys
-    from orkas.providers.logins import Login, Logins, Token
+    from orkas.providers.accounts.auth import Keys
+    from orkas.providers.accounts.logins import Login, Logins, Token
     from orkas.providers.registry import resolve
 
     if options.more:
@@ -79,7 +79,7 @@ def _login(options: argparse.Namespace) -> int:
 
 
 def _joined(old: Login | None, new: Login) -> Login:
-    from orkas.providers.logins import Login
+    from orkas.providers.accounts.logins import Login
 
     return Login(keys=tuple(dict.fromkeys([*(old.keys if old else ()), *new.keys])))
 
@@ -123,7 +123,7 @@ def _live(checked: AuthStatus) -> dict[str, Any]:
 
 
 def _logout(options: argparse.Namespace) -> int:
-    from orkas.providers.logins import Logins
+    from orkas.providers.accounts.logins import Logins
 
     row = _row(options.vendor)
     there = row.login is not None
@@ -168,7 +168,7 @@ def _tried(facts: dict[str, Any]) -> AuthStatus | None:
 
 
 def _say_troubles() -> None:
-    from orkas.providers.logins import Logins
+    from orkas.providers.accounts.logins import Logins
 
     store = Logins().store
     try:
@@ -204,8 +204,8 @@ def _facts(row: Row) -> dict[str, Any]:
 
 def _keys(row: Row) -> tuple[list[str], Login | None]:
     """The ends of the keys that would be used, and the stored login, which may be another one."""
-    from orkas.providers.auth import environment_keys
-    from orkas.providers.logins import Logins
+    from orkas.providers.accounts.auth import environment_keys
+    from orkas.providers.accounts.logins import Logins
     from orkas.providers.vendors import table
 
     try:

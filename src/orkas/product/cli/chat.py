@@ -47,17 +47,18 @@ def _do(options: argparse.Namespace) -> int:
     if not heard and sys.stdin is not None:
         from orkas.product.cli import run
 
-        own = {"prompt": "-", "ephemeral": False, "json": False, "max_cost": None, "fallback": [], "schema": None}
+        own = {"prompt": "-", "ephemeral": False, "json": False, "max_cost": None, "schema": None}
         return run.do(argparse.Namespace(**vars(options), **own))
     raise UsageError("the chat needs a terminal", hint='for one turn without one: orkas run "your prompt"')
 
 
 def _chat(options: argparse.Namespace) -> int:
-    from orkas.product.cli.agents import settings_for
+    from orkas.product.cli.agents import settings_for, walls
 
     settings = settings_for(options)
     options.model = settings["model"] or None
     options.approve = settings["approve"]
+    options.sandbox = walls(settings)
     options.thinking = settings["thinking"] or None
     options.max_rounds = settings["max_rounds"]
     try:

@@ -43,6 +43,7 @@ def parser() -> parsing.Parser:
         "It changes nothing without --repair.",
         example="orkas doctor --repair",
     )
+    own.add_argument("--probes", action="store_true", help="try forty ways out of the sandbox; takes half a minute")
     own.add_argument("--repair", action="store_true", help="repair conversations; a copy of each as it was is kept")
     return parsing.common(own, _do)
 
@@ -51,6 +52,7 @@ def _do(options: argparse.Namespace) -> int:
     from orkas.infra.redact import redact
 
     checks = [_mended if check is _sessions and options.repair else check for check in _CHECKS]
+    checks += [_probes] if options.probes else []
     found = [finding for check in checks for finding in _safely(check)]
     for finding in found:
         finding.text = redact(finding.text)
@@ -142,7 +144,7 @@ def _settings() -> Iterator[Finding]:
         yield Finding("config", "problem", f"{text}.")
     for text in settings.warnings:
         yield Finding("config", "warning", text)
-    from orkas.providers.own import own
+    from orkas.providers.vendors.own import own
 
     for text in own().mistakes.values():
         yield Finding("config", "warning", f"{text}.")
@@ -236,6 +238,16 @@ def _stored_logins() -> Iterator[Finding]:
         yield Finding("key", "note", f"The system's keyring could not be used ({because}); keys are in {store.path}.")
 
 
+def _catalogue() -> Iterator[Finding]:
+    from orkas.providers.catalog import file as catalog_file
+
+    if trouble := catalog_file.trouble():
+        yield Finding("models", "warning", f"{trouble[0].upper()}{trouble[1:]}.")
+    whose = "as refreshed" if catalog_file.refreshed() else "as they came with Orkas"
+    text = f"Windows and prices of {catalog_file.count():,} models, of {catalog_file.as_of()}, {whose}."
+    yield Finding("models", "ok", text)
+
+
 def _local_model() -> Iterator[Finding]:
     from orkas.product import local_model
     from orkas.providers.local import installed
@@ -321,6 +333,22 @@ def _unwell(found: checkup.Finding) -> Finding:
             return Finding("sessions", "note", f"{found.session} {found.text}.")
 
 
+def _undo() -> Iterator[Finding]:
+    from orkas.harness import trash
+    from orkas.harness.undo import records
+    from orkas.tools import changeset
+
+    folders, turns, size = records.usage()
+    thrown = trash.entries()
+    kept = f"{turns} turns in {folders} folders can be taken back, with {terminal.size_text(size)} of contents"
+    bytes_ = terminal.size_text(sum(entry.bytes for entry in thrown))
+    limits = "what is older than 30 days, or too much, is removed daily"
+    yield Finding("undo", "ok", f"{kept}; {len(thrown)} files are in the trash ({bytes_}); {limits}.")
+    if waiting := list(changeset.journal().glob("*.json")):
+        text = f"{len(waiting)} patches were cut off or are being applied: the next turn takes back what was cut off."
+        yield Finding("undo", "warning", text)
+
+
 def _statistics() -> Iterator[Finding]:
     from orkas.harness import statistics
 
@@ -331,12 +359,56 @@ def _statistics() -> Iterator[Finding]:
         yield Finding("statistics", "ok", f"What is used is counted in {statistics.folder()}.")
 
 
+def _sandbox() -> Iterator[Finding]:
+    from orkas.infra.sandbox import find
+
+    found = find()
+    if config.load(tolerant=True)["sandbox"] == "off":
+        yield Finding("sandbox", "warning", "It is off: shell commands run with all your rights. "
+                      "`orkas config set sandbox on` puts walls around them again.")  # fmt: skip
+    elif found.backend is None:
+        yield Finding("sandbox", "problem", f"There is none ({found.why}), so shell commands are refused: install "
+                      "bubblewrap, or run them without walls by `orkas config set sandbox off`.")  # fmt: skip
+    elif found.why:
+        yield Finding("sandbox", "note", f"Shell commands run inside {found.backend.name}, the second best: "
+                      f"{found.why}. Installing bubblewrap closes what docs/sandbox.md lists.")  # fmt: skip
+    else:
+        yield Finding("sandbox", "ok", f"Shell commands run inside {found.backend.name}; "
+                      "`orkas doctor --probes` tries to get out.")  # fmt: skip
+
+
+_PROBES_S = 300.0
+
+
+def _probes() -> Iterator[Finding]:
+    """Forty ways out, tried in a process and a home of their own."""
+    import json
+    import shlex
+    import tempfile
+
+    from orkas.infra.process import attempt, launch
+
+    command = shlex.join([sys.executable, "-m", "orkas.infra.sandbox.probes"])
+    env = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONDONTWRITEBYTECODE": "1"}
+    with tempfile.TemporaryDirectory(prefix="orkas-probing-") as folder:
+        code, said = attempt(launch(command, cwd=Path(folder), env=env), _PROBES_S)
+    results = [json.loads(line) for line in said.splitlines() if line.startswith(b"{")]
+    if code == 2:
+        yield Finding("probes", "problem", "There is no sandbox to be probed.")
+        return
+    for result in results:
+        if not result["contained"]:
+            yield Finding("probes", "warning", f"Not contained: a command can {result['tries']} ({result['name']}).")
+    held = sum(result["contained"] for result in results)
+    if code not in (0, 1):
+        last = said.decode(errors="replace").strip().rpartition("\n")[2]
+        yield Finding("probes", "problem", f"The probes did not end ({held} were contained): {last}.")
+    else:
+        yield Finding("probes", "ok", f"{held} of {len(results)} ways out of the sandbox are closed.")
+
+
 def _plainly() -> Iterator[Finding]:
     """What a user must know and could think otherwise."""
-    yield Finding(
-        "sandbox", "warning", "There is no OS sandbox yet: shell commands run with your rights inside a list of "
-        "blocked ones, which is a speed bump and no wall.",
-    )  # fmt: skip
     yield Finding(
         "approve", "note", "The chat asks before anything is changed; where nobody can be asked (`orkas run`) that is "
         "denied, unless --approve edits or --approve all says otherwise.",
@@ -344,6 +416,6 @@ def _plainly() -> Iterator[Finding]:
 
 
 _CHECKS = (
-    _versions, _home, _settings, _log, _model, _keys, _local_model, _terminal, _extras, _sessions, _statistics,
-    _plainly,
+    _versions, _home, _settings, _log, _model, _catalogue, _keys, _local_model, _terminal, _extras, _sessions, _undo,
+    _statistics, _sandbox, _plainly,
 )  # fmt: skip

@@ -13,7 +13,7 @@ import msgspec
 from orkas.infra.errors import UsageError
 from orkas.infra.secrets import Secret
 from orkas.infra.terminal import is_tty
-from orkas.providers.logins import Token
+from orkas.providers.accounts.logins import Token
 from orkas.providers.vendors import OAuthClient, table, variable
 
 __all__ = ["credential"]
@@ -90,8 +90,8 @@ def _single(text: str, vendor: str) -> Secret:
 
 
 def _by_browser(vendor: str, client: OAuthClient) -> Secret | Token:
-    from orkas.providers.oauth import new_http
-    from orkas.providers.oauth_login import browser_login
+    from orkas.providers.accounts.oauth import new_http
+    from orkas.providers.accounts.oauth_login import browser_login
 
     def show(address: str) -> None:
         opened = _open(address)
@@ -110,8 +110,8 @@ def _by_browser(vendor: str, client: OAuthClient) -> Secret | Token:
 
 
 def _by_device(vendor: str, client: OAuthClient) -> Token:
-    from orkas.providers.oauth import new_http
-    from orkas.providers.oauth_login import device_login
+    from orkas.providers.accounts.oauth import new_http
+    from orkas.providers.accounts.oauth_login import device_login
 
     def show(address: str, code: str) -> None:
         _say(f"Open {address} on any device and type this code: {code}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orkas.infra.errors import UsageError
+from orkas.infra.terminal import label
 from orkas.product.cli import out, parsing
 from orkas.product.cli.vendors import Row, rows
 from orkas.providers.base import FREE, ModelInfo, Rates
@@ -19,11 +20,13 @@ __all__ = ["parser"]
 def parser() -> parsing.Parser:
     own = parsing.Parser(
         prog="orkas models",
-        usage="orkas models [--vendor V] [--json]\n       orkas models install local [--gguf PATH]",
-        description="List vendors, or the known models of one; install a model that runs on this machine.",
+        usage="orkas models [--vendor V] [--json]\n       orkas models refresh [--json]\n"
+        "       orkas models install local [--gguf PATH]",
+        description="List vendors, or the known models of one; fetch newer windows and prices; install a model that "
+        "runs on this machine.",
         example="orkas models --vendor anthropic",
     )
-    own.add_argument("action", metavar="install", nargs="?", choices=("install",))
+    own.add_argument("action", metavar="refresh|install", nargs="?", choices=("refresh", "install"))
     own.add_argument("what", metavar="local", nargs="?", choices=("local",))
     own.add_argument("--vendor", metavar="V", help="list the known models of this vendor")
     own.add_argument("--gguf", metavar="PATH", type=Path, help="install this model file instead of fetching one")
@@ -31,6 +34,8 @@ def parser() -> parsing.Parser:
 
 
 def _do(options: argparse.Namespace) -> int:
+    if options.action == "refresh":
+        return _refresh(options)
     if options.action is not None:
         return _install(options)
     if options.gguf is not None:
@@ -55,7 +60,18 @@ def _vendors(options: argparse.Namespace) -> int:
         short = ", ".join(f"{name} → {model}" for name, model in short_names().items())
         out.note(f"short names: {short}")
         out.note("`orkas models --vendor NAME` lists models with their windows and prices")
+        _catalogue()
     return 0
+
+
+def _catalogue() -> None:
+    """Which catalogue is in force, and of which day."""
+    from orkas.providers.catalog import file as catalog_file
+
+    if trouble := catalog_file.trouble():
+        out.warning(trouble)
+    whose = "refreshed" if catalog_file.refreshed() else "as it came with Orkas"
+    out.note(f"windows and prices of {catalog_file.count():,} models: of {catalog_file.as_of()}, {whose}")
 
 
 def _facts(row: Row) -> dict[str, Any]:
@@ -77,7 +93,6 @@ def _ready(row: Row) -> str:
 
 def _models(options: argparse.Namespace) -> int:
     """Models of one vendor that are known here without asking it; every other name of it can be used as well."""
-    from orkas.infra.terminal import label
     from orkas.providers import catalog
 
     row = next((row for row in rows() if row.name == options.vendor), None)
@@ -90,8 +105,9 @@ def _models(options: argparse.Namespace) -> int:
     table = [(label(name), *_columns(info)) for name, info in known]
     out.table([("model", "window", "output", "in", "out", "read", "write", "can"), *table] if table else [])
     if any(info.price is not None and info.price is not FREE for _, info in known):
-        out.note(f"prices: USD for a million tokens as of {catalog.as_of()}, + where long prompts cost more")
+        out.note("prices: USD for a million tokens, + where long prompts cost more")
     out.note(f"any model of {row.name} can be used: {row.name}/NAME")
+    _catalogue()
     return 0
 
 
@@ -134,6 +150,32 @@ def _known(vendor: str) -> list[str]:
     named = [*DEFAULT_MODELS.values(), *(step.model for step in discover(os.environ) if step.model)]
     found = [name for name in named if name.partition("/")[0] == vendor]
     return list(dict.fromkeys([*found, *(f"{vendor}/{name}" for name in names(vendor))]))
+
+
+def _refresh(options: argparse.Namespace) -> int:
+    import asyncio
+
+    from orkas.infra import config
+    from orkas.providers.catalog.refresh import refresh
+
+    if options.what is not None or options.vendor or options.gguf is not None:
+        raise UsageError("`orkas models refresh` takes nothing else", hint="see `orkas models --help`")
+    settings = config.load()
+    addresses = {name: settings[f"catalogues.{name}"] for name in ("litellm", "modelsdev", "genai")}
+    done = asyncio.run(refresh({name: address for name, address in addresses.items() if address}))
+    for text in done.missed:
+        out.warning(f"one catalogue was left out: {text}")
+    if options.json:
+        out.data(done)
+        return 0
+    out.lines([f"{done.models:,} models, of {done.as_of}: {len(done.new)} new, {len(done.changed)} changed"])
+    if done.new:
+        more = f" and {len(done.new) - _NAMED} more" if len(done.new) > _NAMED else ""
+        out.note(f"new: {label(', '.join(done.new[:_NAMED]), 2_000)}{more}")
+    return 0
+
+
+_NAMED = 12
 
 
 def _install(options: argparse.Namespace) -> int:

@@ -85,6 +85,10 @@ def turn_options(parser: Parser) -> None:
         "--approve", choices=("ask", "edits", "all", "none"),
         help="answer to the policy's questions (default: ask; where nobody can be asked that denies)",
     )
+    parser.add_argument(
+        "--fallback", metavar="M", action="append", default=[],
+        help="another model to ask when the first does not answer (repeatable, in order)",
+    )  # fmt: skip
     parser.add_argument("--max-rounds", metavar="N", type=_positive, help="model calls the turn may make")
     parser.add_argument(
         "--max-retries", metavar="N", type=_count, help="times a failed request is made again (default: 5; 0: never)"

@@ -52,10 +52,6 @@ def parser() -> parsing.Parser:
     parsing.model_options(own)
     parsing.turn_options(own)
     own.add_argument(
-        "--fallback", metavar="M", action="append", default=[],
-        help="another model to ask when the first does not answer (repeatable, in order)",
-    )  # fmt: skip
-    own.add_argument(
         "--schema", metavar="FILE", help="a JSON Schema: the answer is one JSON object that matches it"
     )
     own.add_argument("--ephemeral", action="store_true", help="keep the conversation in memory alone")

@@ -61,6 +61,10 @@ def parser() -> parsing.Parser:
     )
     rewind.add_argument("id", metavar="ID")
     rewind.add_argument("--to", metavar="N", type=_number, required=True, help="the last message that stays")
+    add(
+        "undo", _undo, "take back what the last turn did to files; what changed since is left and named",
+        example="orkas session undo trip",
+    ).add_argument("id", metavar="ID")  # fmt: skip
     compacting.add_to(add)
     add("search", _search, "find words in all conversations", example="orkas session search parser").add_argument(
         "query", metavar="QUERY"
@@ -90,6 +94,26 @@ def _list(options: argparse.Namespace) -> int:
             ]
         )
     return 0
+
+
+def _undo(options: argparse.Namespace) -> int:
+    from orkas.harness.sessions.session import Session
+    from orkas.harness.undo.restore import undo
+    from orkas.infra.errors import SessionLocked
+    from orkas.infra.files import holder
+    from orkas.tools.changeset import heal
+
+    session = Session.read(options.id)
+    if session.path is not None and (owner := holder(session.path.with_suffix(".lock"))):
+        raise SessionLocked(session.id, owner)
+    for text in heal():
+        out.warning(text)
+    done = undo(session.id)
+    if options.json:
+        out.data(done)
+    else:
+        out.lines(done.lines)
+    return int(bool(done.refused))
 
 
 def _show(options: argparse.Namespace) -> int:

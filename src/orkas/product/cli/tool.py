@@ -13,7 +13,7 @@ from orkas.infra.terminal import is_tty
 from orkas.product.cli import out, parsing
 
 if TYPE_CHECKING:
-    from orkas.harness.tool import Tool, ToolResult
+    from orkas.harness.tool import Tool, ToolContext, ToolResult
     from orkas.infra.messages import ToolCall
 
 __all__ = ["parser"]
@@ -30,7 +30,8 @@ def parser() -> parsing.Parser:
     run.add_argument("name", metavar="NAME")
     run.add_argument("arguments", metavar="JSON", help="the arguments as one JSON object")
     run.add_argument("--cwd", metavar="DIR", help="folder the tool works in (default: the current one)")
-    run.add_argument("--approve", choices=("ask", "edits", "all", "none"), help="answer to the policy's questions")
+    run.add_argument("--approve", choices=("ask", "edits", "all", "none"), default="all",
+        help="answer to the policy's questions (default: all, for you name the very call)",)
     return own
 
 
@@ -47,16 +48,19 @@ def _list(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from orkas.app import builtins
+    from orkas.harness.tool import ToolContext
     from orkas.infra.messages import ToolCall, new_id
-    from orkas.product.cli.agents import settings_for
+    from orkas.product.cli.agents import settings_for, walls
     from orkas.product.cli.driving import drive
 
     tools = {tool.name: tool for tool in builtins()}
     if options.name not in tools:
         raise UsageError(f"there is no tool {options.name!r}", hint=f"there are {', '.join(tools)}")
     call = ToolCall(id=f"call_{new_id()}", name=options.name, arguments=_arguments(options.arguments))
-    policy = _Watched(settings_for(options)["approve"])
-    return drive(_execute(call, tools, policy, _folder(options.cwd), as_json=options.json))
+    settings = settings_for(options)
+    policy = _Watched(options.approve or "all")  # who types the call says yes to it
+    context = ToolContext(_folder(options.cwd), sandbox="find" if walls(settings) else "off")
+    return drive(_execute(call, tools, policy, context, as_json=options.json))
 
 
 class _Watched(Policy):
@@ -70,28 +74,26 @@ class _Watched(Policy):
         return verdict
 
 
-async def _execute(call: ToolCall, tools: dict[str, Tool], policy: _Watched, cwd: Path, *, as_json: bool) -> int:
+async def _execute(
+    call: ToolCall, tools: dict[str, Tool], policy: _Watched, context: ToolContext, *, as_json: bool
+) -> int:
     from orkas.harness.execute import execute
-    from orkas.harness.tool import ToolContext
-    from orkas.infra.abort import Abort, Aborted
+    from orkas.infra.abort import Aborted
     from orkas.product.cli.driving import stopping
-
-    abort = Abort()
-    context = ToolContext(cwd, abort)
 
     async def say(text: str) -> None:
         if is_tty(sys.stderr):
             out.note(text)
 
     try:
-        with stopping(abort.fire):
+        with stopping(context.abort.fire):
             result = await execute(call, tools, policy, context, say)
     except Aborted:
         return 130
     _print(call.name, result, as_json=as_json)
     if policy.refused:
         return 4
-    return 130 if abort.fired else int(result.is_error)
+    return 130 if context.abort.fired else int(result.is_error)
 
 
 def _print(name: str, result: ToolResult, *, as_json: bool) -> None:

@@ -42,8 +42,8 @@ class Row(NamedTuple):
 def rows() -> list[Row]:
     """All vendors in the order of the table."""
     from orkas.infra.redact import redact
-    from orkas.providers.auth import environment_keys
-    from orkas.providers.logins import Logins
+    from orkas.providers.accounts.auth import environment_keys
+    from orkas.providers.accounts.logins import Logins
     from orkas.providers.vendors import table, variable
 
     logins = Logins()
@@ -72,7 +72,7 @@ def rows() -> list[Row]:
 def _filled(template: str, key: str | None) -> str:
     """An address that names a project; empty while none is named."""
     from orkas.infra.errors import UsageError
-    from orkas.providers.vertex import address
+    from orkas.providers.clouds.vertex import address
 
     try:
         return address(template, os.environ, os.environ[key].strip() if key else None)
@@ -83,7 +83,7 @@ def _filled(template: str, key: str | None) -> str:
 def _placed(template: str) -> str:
     """An address that names a region; empty while none is named."""
     from orkas.infra.errors import UsageError
-    from orkas.providers.aws import address
+    from orkas.providers.clouds.aws import address
 
     try:
         return address(template, os.environ)

@@ -31,7 +31,7 @@ _TOP = words(
 )
 _DIALECTS = words(
     "thinking enable_thinking chat_template_kwargs reasoning include_reasoning reasoning_format provider"
-    " reasoning_split usage top_k min_p repetition_penalty"
+    " reasoning_split usage top_k min_p repetition_penalty cache_control"
 )
 """Fields that vendors with this dialect add to it."""
 _REASONING = words("reasoning_content reasoning reasoning_details")

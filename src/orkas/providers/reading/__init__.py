@@ -1,0 +1,1 @@
+"""From the bytes of a reply to whole events and calls, whatever the dialect."""

@@ -1,0 +1,7 @@
+"""Search engines, one file each. ``web_search`` knows them by their names alone."""
+
+from __future__ import annotations
+
+from orkas.tools.engines.base import NAMES, Engine, EngineFailed, Hit, ready
+
+__all__ = ["NAMES", "Engine", "EngineFailed", "Hit", "ready"]

@@ -1,0 +1,132 @@
+"""What a search engine is, which ones are ready, and the one way they ask the network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+import msgspec
+
+from orkas.infra.config import ENGINES as NAMES
+from orkas.infra.errors import ProviderError, ToolFailed
+from orkas.infra.net import Http, Limits
+from orkas.infra.secrets import Secret
+
+__all__ = ["NAMES", "Engine", "EngineFailed", "Hit", "ask", "ask_json", "query_of", "ready", "rows"]
+
+TIMEOUT_S = 20.0
+"""Seconds for one engine."""
+_MAX_BYTES = 4_000_000
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """One result, as the engine gave it."""
+
+    title: str
+    url: str
+    snippet: str = ""
+
+
+class EngineFailed(ToolFailed):
+    """This engine gave no answer; another one may."""
+
+
+class Engine(Protocol):
+    name: str
+
+    async def search(self, query: str, count: int) -> list[Hit]:
+        """At most about ``count`` results, the best first; none is no failure.
+
+        Raises:
+            EngineFailed: one sentence says why, and what to do.
+        """
+        ...
+
+
+def ready(chosen: Sequence[str], settings: Mapping[str, str], environ: Mapping[str, str]) -> list[Engine]:
+    """The engines to ask, in order: those that were chosen, else the first that has what it needs.
+
+    ``settings``: ``searxng``, the address of the user's own. ``environ``: keys, and other addresses (``…_BASE_URL``).
+
+    Raises:
+        ToolFailed: one that was chosen lacks its key or address.
+    """
+    from orkas.tools.engines.brave import Brave
+    from orkas.tools.engines.duckduckgo import DuckDuckGo
+    from orkas.tools.engines.searxng import SearXNG
+    from orkas.tools.engines.tavily import Tavily
+
+    brave, tavily = environ.get("BRAVE_API_KEY", "").strip(), environ.get("TAVILY_API_KEY", "").strip()
+    searxng = settings.get("searxng", "")
+    made: dict[str, Engine | None] = {
+        "brave": Brave(Secret(brave), environ.get("BRAVE_BASE_URL", "")) if brave else None,
+        "tavily": Tavily(Secret(tavily), environ.get("TAVILY_BASE_URL", "")) if tavily else None,
+        "searxng": SearXNG(searxng) if searxng else None,
+        "duckduckgo": DuckDuckGo(environ.get("DUCKDUCKGO_BASE_URL", "")),
+    }
+    if not chosen:
+        return [next(engine for engine in made.values() if engine is not None)]
+    for name in chosen:
+        if made[name] is None:
+            need = "SEARXNG_BASE_URL or search.searxng" if name == "searxng" else f"{name.upper()}_API_KEY"
+            raise ToolFailed(f"the search engine {name} is chosen and {need} is not set", hint="the user has to set it")
+    return [engine for name in chosen if (engine := made[name]) is not None]
+
+
+def query_of(url: str, fields: Mapping[str, str]) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(fields)}"
+
+
+async def ask(name: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> tuple[int, bytes]:
+    """One request to an engine: status and body. Addresses of engines are the user's or ours, so proxies hold.
+
+    Raises:
+        EngineFailed: it was not reached, refused the key, or wants to be asked less often.
+    """
+    http = Http(limits=Limits(connect=10.0, first_byte=TIMEOUT_S, idle=TIMEOUT_S))
+    try:
+        async with asyncio.timeout(TIMEOUT_S), http.get(url, headers) if body is None else http.post(
+            url, headers, body
+        ) as answer:
+            status, data = answer.status, await answer.read_all(_MAX_BYTES)
+            wait = answer.headers.get("retry-after", "")
+    except TimeoutError:
+        raise EngineFailed(f"{name} did not answer within {TIMEOUT_S:g} seconds", hint="try again later") from None
+    except ProviderError as error:
+        raise EngineFailed(f"{name} could not be asked: {error.message}", hint="check the network") from None
+    finally:
+        await http.aclose()
+    if status in (401, 403):
+        raise EngineFailed(f"{name} refuses the request (HTTP {status})", hint="the user has to check its key")
+    if status == 429:
+        later = f"in {wait} seconds" if wait.isdecimal() else "later"
+        raise EngineFailed(f"{name} has been asked too often", hint=f"ask again {later}, or less often")
+    if status == 402:
+        raise EngineFailed(f"the plan of {name} is used up", hint="the user has to renew it or choose another engine")
+    if status >= 300:
+        raise EngineFailed(f"{name} answered HTTP {status}", hint="try again later, or with other words")
+    return status, data
+
+
+async def ask_json(name: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> dict[str, Any]:
+    """As ``ask``, and the body as one JSON object."""
+    _, data = await ask(name, url, headers, body)
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise EngineFailed(f"{name} answered with something else than results", hint="check its address, or try later")
+    return value
+
+
+def rows(value: Any, *, title: str = "title", url: str = "url", snippet: str) -> list[Hit]:
+    """Results out of a list of objects; what is no result is left out."""
+    found = []
+    for row in value if isinstance(value, list) else []:
+        if isinstance(row, dict) and isinstance(row.get(url), str):
+            said = [row.get(name) if isinstance(row.get(name), str) else "" for name in (title, snippet)]
+            found.append(Hit(said[0] or "", row[url], said[1] or ""))
+    return found

@@ -1,0 +1,1 @@
+"""What the web tools share: getting a page, reading it, and telling it as foreign text."""

@@ -1,0 +1,204 @@
+"""An answer of the web as a result: what it is, its text, what stands in the way, and a part of it at a time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import msgspec
+
+from orkas.harness.tool import ToolResult
+from orkas.infra import files
+from orkas.infra.errors import StorageError, ToolFailed
+from orkas.infra.messages import Image
+from orkas.tools.foreign import WEB, framed, plain
+from orkas.tools.text import kind_of_bytes, size_said
+from orkas.tools.web.getting import Page
+
+__all__ = ["PAGE_BYTES", "Read", "read_answer", "told"]
+
+PAGE_BYTES = 24_000
+"""UTF-8 bytes of one part of a page: about 6,000 tokens of English, 8,000 of Chinese."""
+_EXCERPT = 1_500
+"""Characters of what a server says beside a refusal."""
+_MAX_IMAGE = 5 * 1024 * 1024
+"""The smallest limit among the vendors that take pictures."""
+_SHOWN = 500
+"""Characters of an address that are shown outside of the marks of foreign text."""
+_KIND = re.compile(r"[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,80}")
+_VISIBLE = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+class Read(msgspec.Struct):
+    """A page as it was read."""
+
+    url: str
+    told: str
+    """One line about it, in our own words."""
+    text: str = ""
+    notes: list[str] = []
+    image: Image | None = None
+    failed: bool = False
+
+
+def told(read: Read, offset: int, tool: str, folder: Path | None) -> ToolResult:
+    """One part of the page as a result; the whole of a longer one is kept in ``folder``, named after the tool.
+
+    Raises:
+        ToolFailed: ``offset`` is beyond the end.
+    """
+    if read.image is not None:
+        return ToolResult(read.told, [read.image], origin=WEB)
+    if read.failed or not read.text:
+        excerpt = f"\n{framed(read.text[:_EXCERPT], read.url)}" if read.text else ""
+        return ToolResult(read.told + excerpt, is_error=read.failed, origin=WEB)
+    return _part(read, offset, tool, folder)
+
+
+def _part(read: Read, offset: int, tool: str, folder: Path | None) -> ToolResult:
+    total = len(read.text)
+    if offset > total:
+        raise ToolFailed(f"offset {offset} is beyond the end: the text has {total:,} characters")
+    end = _end(read.text, offset - 1)
+    notes = list(read.notes)
+    result = ToolResult("", origin=WEB)
+    if offset > 1 or end < total:
+        result.file, result.bytes, where = _store(read.text, tool, folder)
+        more = f"; read on with offset={end + 1}" if end < total else ""
+        notes.append(f"characters {offset:,} to {end:,} of {total:,}{more}{where}")
+    lines = [read.told, framed(read.text[offset - 1 : end], read.url), *(f"[{note}]" for note in notes)]
+    result.text = "\n".join(lines)
+    return result
+
+
+def _end(text: str, start: int) -> int:
+    """Where a part that begins at ``start`` ends: at an end of a paragraph or line if there is one near."""
+    data = text[start : start + PAGE_BYTES].encode()[:PAGE_BYTES]
+    end = start + len(data.decode("utf-8", "ignore"))
+    if end >= len(text):
+        return len(text)
+    for mark in ("\n\n", "\n", " "):
+        at = text.rfind(mark, start + (end - start) * 3 // 4, end)
+        if at > start:
+            return at + len(mark)
+    return end
+
+
+def _store(text: str, tool: str, folder: Path | None) -> tuple[str | None, int | None, str]:
+    """Keep the whole beside the session, to be searched there: file, size, and what to say of it."""
+    if folder is None:
+        return None, None, ""
+    data = text.encode()
+    path = folder / f"{tool}-{hashlib.sha256(data).hexdigest()[:32]}.txt"
+    try:
+        if not path.exists():
+            files.replace(path, data)
+    except (StorageError, OSError) as error:
+        return None, None, f"; the whole could not be kept: {error}"
+    return str(path), len(data), f"; to search all of it: read_result, file {path.name}"
+
+
+# What a page is
+
+
+def read_answer(page: Page, asked: str) -> Read:
+    """Make text of a page, whatever it is.
+
+    Raises:
+        ToolFailed: it is of a kind that is not read.
+    """
+    kind = page.headers.get("content-type", "").partition(";")[0].strip().lower()
+    moved = f" (redirected from {plain(asked)[:_SHOWN]})" if page.url != asked.strip() else ""
+    kind = kind if _KIND.fullmatch(kind) else ""
+    told = f"{page.url[:_SHOWN]}{moved}: HTTP {page.status}, {kind or 'of no said type'}"
+    if not page.body.strip():
+        return _nothing(page, told)
+    head = page.body[:65_536]
+    if (found := kind_of_bytes(head)) in _VISIBLE:
+        return _picture(page, told, found)
+    if _is_binary(head, page):
+        what = found if found != "binary data" else kind or found
+        raise ToolFailed(
+            f"{page.url[:_SHOWN]} is no text but {what} of {size_said(len(page.body))}",
+            hint="web_fetch reads pages, text and pictures; look for one of these",
+        )
+    return _text(page, told, kind, asked)
+
+
+def _nothing(page: Page, told: str) -> Read:
+    if page.status >= 400:
+        return _refused(page, told, "")
+    return Read(page.url, f"{told}. The page is empty: the server sent no text. Try another source.")
+
+
+def _picture(page: Page, told: str, kind: str) -> Read:
+    if page.partial or len(page.body) > _MAX_IMAGE:
+        size = size_said(len(page.body))
+        raise ToolFailed(f"{page.url[:_SHOWN]} is an image ({kind}) of {size}", hint="at most 5 MB can be shown")
+    image = Image(media_type=kind, data=base64.b64encode(page.body).decode())
+    return Read(page.url, f"{told}. An image ({kind}), {size_said(len(page.body))}", image=image)
+
+
+def _is_binary(head: bytes, page: Page) -> bool:
+    """Judged by the bytes; what the server says of them is often wrong."""
+    if head.startswith(b"%PDF-"):
+        return True
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or "utf-16" in page.headers.get("content-type", "").lower():
+        return False
+    return b"\0" in head or len(head) - len(head.translate(None, _CONTROLS)) > len(head) // 50
+
+
+_CONTROLS = bytes([*range(0x08), *range(0x0E, 0x1B), *range(0x1C, 0x20)])
+"""Not escape, by which ISO-2022-JP changes its alphabet."""
+
+
+def _text(page: Page, told: str, kind: str, asked: str) -> Read:
+    from orkas.tools.web.charset import charset_of_header, decode  # only a page that came is worth loading this
+
+    start = page.body[:1_024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    markup = "html" in kind or (
+        kind not in ("text/plain", "text/markdown") and start.startswith((b"<!doctype html", b"<html"))
+    )
+    header = charset_of_header(page.headers.get("content-type", ""))
+    decoded = decode(page.body, header, markup=markup or "xml" in kind, whole=not page.partial)
+    notes = [f"encoding: {decoded.note}"] if decoded.note else []
+    if decoded.text.count("\ufffd") > max(3, len(decoded.text) // 200) and not decoded.note:
+        notes.append("many characters could not be decoded and are shown as \ufffd")
+    if page.partial:
+        notes.append(f"only the first {size_said(len(page.body))} were read; the rest did not come, or is too much")
+    if markup:
+        return _page(page, told, decoded.text, notes)
+    text = plain(decoded.text).strip()
+    return _refused(page, told, text) if page.status >= 400 else Read(page.url, told, text, notes)
+
+
+def _page(page: Page, told: str, html: str, notes: list[str]) -> Read:
+    from orkas.tools.web.article import read_page
+    from orkas.tools.web.verdict import is_challenge, walls
+
+    article = read_page(html, page.url)
+    if is_challenge(page.status, page.headers, html, article):
+        what = "The site asks for proof of being a person (a captcha), so its text was not shown; try another source."
+        return Read(page.url, f"{told}. {what}", failed=True)
+    text = plain(article.text).strip()
+    if article.title and text:
+        text = f"Title: {plain(article.title)}\n\n{text}"
+    if page.status >= 400:
+        return _refused(page, told, text)
+    said = walls(article, page.url, html)
+    if article.cut:
+        notes = [*notes, "the page has too many parts: only its beginning was read"]
+    if not text:
+        why = f" {said[0][0].upper()}{said[0][1:]}." if said else " Try another source."
+        return Read(page.url, f"{told}. The page holds no text.{why}")
+    return Read(page.url, told, text, [*said, *notes])
+
+
+def _refused(page: Page, told: str, text: str) -> Read:
+    from orkas.tools.web.verdict import status_said
+
+    wait = page.headers.get("retry-after", "")
+    later = f" It names a time: {wait} seconds." if wait.isdecimal() and len(wait) < 7 else ""
+    return Read(page.url, f"{told}. {status_said(page.status)}.{later}", text, failed=True)

@@ -1,0 +1,510 @@
+"""Undo of what a turn did to files: through the agent with real tools, and through the commands."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import orkas
+from orkas import Agent, Session, tool
+from orkas.harness import trash
+from orkas.harness.undo import keeper as keeping
+from orkas.harness.undo import records
+from orkas.harness.undo.keeper import Keeper
+from orkas.harness.undo.restore import Undone, undo
+from orkas.harness.undo.scan import TooLarge, scan
+from orkas.infra.errors import UsageError
+from orkas.infra.events import Notice
+from orkas.testing import ScriptedProvider, call
+from test_chat import Start, start  # noqa: F401 - the chat at a terminal, as a fixture
+
+CHILD_ENV = os.environ | {"PYTHONPATH": str(Path(orkas.__file__).parents[1])}
+
+
+def snapshot(folder: Path) -> dict[str, Any]:
+    """Every path with its kind, mode and content."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        info = path.lstat()
+        mode = stat.S_IMODE(info.st_mode)
+        what = os.readlink(path) if path.is_symlink() else "folder" if path.is_dir() else path.read_bytes()
+        found[str(path.relative_to(folder))] = (what, None if path.is_symlink() else mode)
+    return found
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a\n")
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "sub").mkdir()
+    (folder / "sub/b.bin").write_bytes(bytes(range(256)) * 2_000)
+    (folder / "sub/link").symlink_to("../a.txt")
+    (folder / "empty").mkdir()
+    return folder
+
+
+def agent_with(work: Path, *turns: list[Any], session: Session | None = None) -> Agent:
+    replies: list[Any] = []
+    for calls in turns:
+        replies += [[c] for c in calls] + ["done"]
+    return Agent(ScriptedProvider(replies), cwd=work, session=session)
+
+
+async def turn(agent: Agent) -> list[Any]:
+    return [event async for event in agent.stream("go")]
+
+
+def shell(command: str) -> Any:
+    return call("shell", command=command)
+
+
+async def test_everything_a_turn_did_is_taken_back(work: Path) -> None:
+    before = snapshot(work)
+    agent = agent_with(work, [
+        call("write_file", path="new/deep/x.txt", content="x"),
+        call("edit_file", path="a.txt", old_text="a", new_text="A"),
+        shell("rm sub/b.bin && mv run.sh go.sh && rmdir empty && rm sub/link && ln -s new sub/link && mkdir -p m/n"),
+        shell("chmod 600 a.txt && echo more >> a.txt && head -c 300000 /dev/zero > big"),
+        call("apply_patch", patch="*** Begin Patch\n*** Delete File: go.sh\n*** Add File: sub/c\n+c\n*** End Patch"),
+    ])  # fmt: skip
+    await turn(agent)
+    assert snapshot(work) != before
+    done = await agent.undo()
+    assert snapshot(work) == before
+    assert done.refused == []
+    assert done.restored == ["a.txt", "empty", "run.sh", "sub/b.bin", "sub/link"]
+    assert set(done.removed) >= {"big", "m", "m/n", "new", "new/deep", "new/deep/x.txt", "sub/c"}
+    assert {"big", "go.sh", "new/deep/x.txt", "sub/c"} <= {entry.path for entry in trash.entries()}
+    with pytest.raises(UsageError, match="nothing to take back"):
+        await agent.undo()
+
+
+async def test_turns_are_taken_back_one_after_another(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("ls")], [call("write_file", path="a.txt", content="2")])
+    states = [snapshot(work)]
+    for _ in range(3):
+        await turn(agent)
+        states.append(snapshot(work))
+    await agent.undo()
+    assert snapshot(work) == states[2] == states[1]
+    await agent.undo()
+    assert snapshot(work) == states[0]
+    with pytest.raises(UsageError):
+        await agent.undo()
+
+
+async def test_what_somebody_changed_since_is_left_and_named(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt; echo 2 > run.sh; mkdir made; touch made/own; rm sub/b.bin")])
+    await turn(agent)
+    (work / "a.txt").write_text("mine")
+    (work / "made/other").write_text("mine")
+    (work / "sub/b.bin").write_text("mine")
+    done = await agent.undo()
+    assert (work / "a.txt").read_text() == "mine" and (work / "sub/b.bin").read_text() == "mine"
+    assert (work / "made/other").read_text() == "mine" and not (work / "made/own").exists()
+    assert (work / "run.sh").read_text() == "#!/bin/sh\n" and os.access(work / "run.sh", os.X_OK)
+    assert sorted(done.refused) == [
+        "a.txt: it was changed after the turn",
+        "made: the folder holds files that are not of this turn",
+        "sub/b.bin: it was changed after the turn",
+    ]
+    assert "left a.txt: it was changed after the turn" in done.lines
+
+
+async def test_a_change_of_the_user_in_the_midst_of_a_turn_is_not_lost(work: Path) -> None:
+    @tool
+    def user() -> str:
+        """The user saves a file while the turn runs."""
+        (work / "a.txt").write_text("by the user")
+        return "ok"
+
+    replies = [[shell("echo 1 > a.txt")], [call("user")], [shell("echo 2 >> a.txt")], "done"]
+    agent = Agent(ScriptedProvider(replies), cwd=work, tools=[*orkas.builtins(), user])
+    await turn(agent)
+    done = await agent.undo()
+    assert done.refused == ["a.txt: somebody else changed it during the turn"]
+    assert (work / "a.txt").read_text() == "by the user2\n"
+
+
+async def test_a_file_that_the_user_saves_between_turns_is_theirs(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > x")], [shell("echo 2 > y")])
+    await turn(agent)
+    (work / "a.txt").write_text("by the user")
+    await turn(agent)
+    await agent.undo()
+    await agent.undo()
+    assert (work / "a.txt").read_text() == "by the user"
+    assert not (work / "x").exists() and not (work / "y").exists()
+
+
+async def test_nothing_is_restored_through_a_link_or_a_hard_link(work: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "b.bin").write_text("victim")
+    (outside / "v").write_text("1\n")
+    agent = agent_with(work, [shell("echo 1 > a.txt; echo 1 > run.sh; rm sub/b.bin")])
+    await turn(agent)
+    (work / "a.txt").unlink()
+    (work / "a.txt").symlink_to(outside / "v")
+    (work / "run.sh").unlink()
+    os.link(outside / "v", work / "run.sh")
+    (work / "run.sh").chmod(0o755)
+    shutil.rmtree(work / "sub")
+    (work / "sub").symlink_to(outside)
+    done = await agent.undo()
+    assert (outside / "v").read_text() == "1\n" and (outside / "b.bin").read_text() == "victim"
+    assert sorted(text.partition(":")[0] for text in done.refused) == ["a.txt", "run.sh", "sub/b.bin"]
+    assert "sub/b.bin: a folder on the way to it is a link now" in done.refused
+    assert "run.sh: it has other names (hard links), which would be cut off" in done.refused
+
+
+async def test_a_turn_that_only_reads_leaves_no_trace(work: Path) -> None:
+    agent = agent_with(work, [call("read_file", path="a.txt"), call("list_files"), call("search_files", pattern="a")])
+    await turn(agent)
+    assert not records.folder().exists()
+    with pytest.raises(UsageError, match="nothing to take back"):
+        await agent.undo()
+
+
+async def test_a_function_of_the_program_costs_nothing(work: Path) -> None:
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    agent = Agent(ScriptedProvider([[call("add", a=1, b=2)], "3"]), cwd=work, tools=[add])
+    await turn(agent)
+    assert not records.folder().exists()
+
+
+async def test_file_tools_look_at_their_files_alone(work: Path) -> None:
+    watch = Keeper(work, "s")
+    watch.begin()
+    watch.before("write_file", [work / "a.txt"])
+    (work / "a.txt").write_text("A")
+    watch.after()
+    assert (watch.scans, watch.told()) == (0, [])
+    assert undo("s").restored == ["a.txt"]
+    assert (work / "a.txt").read_text() == "a\n"
+
+
+async def test_contents_are_read_once(work: Path) -> None:
+    for i in range(300):
+        (work / f"f{i}").write_text(str(i))
+    past = time.time() - 60
+    for path in work.rglob("*"):
+        os.utime(path, (past, past), follow_symlinks=False)
+    time.sleep(0.06)  # younger files may change again without another time
+    watch = Keeper(work, "s")
+    watch.begin()
+    for _ in range(3):
+        watch.before("shell", None)
+        watch.after()
+    assert (watch.scans, watch.contents) == (6, 303)
+    (work / "f7").write_text("seven")
+    watch.before("shell", None)
+    watch.after()
+    assert watch.contents <= 305
+    other = Keeper(work, "t")
+    other.begin()
+    other.before("shell", None)
+    assert other.contents <= 1, "the next program finds what is kept"
+
+
+async def test_a_change_that_hides_its_time_is_seen(work: Path) -> None:
+    agent = agent_with(work, [shell("touch -r a.txt /tmp/$$; printf 'b\\n' > a.txt; touch -r /tmp/$$ a.txt; rm /tmp/$$")])
+    await turn(agent)
+    assert (work / "a.txt").read_text() == "b\n"
+    await agent.undo()
+    assert (work / "a.txt").read_text() == "a\n"
+
+
+async def test_rebuilt_folders_and_git_are_left_out(work: Path) -> None:
+    for name in ("node_modules/x", ".git/objects", "env", "target", "__pycache__"):
+        (work / name).mkdir(parents=True)
+        (work / name / "f").write_text("x")
+    (work / "env/pyvenv.cfg").write_text("")
+    (work / "target/CACHEDIR.TAG").write_text("")
+    (work / ".env").write_text("kept although git ignores it")
+    (work / ".gitignore").write_text(".env\n")
+    paths = set(scan(work).states)
+    assert {".env", ".gitignore", "env", "target"} <= paths
+    assert not [p for p in paths if p.endswith("/f")]
+    with pytest.raises(TooLarge):
+        scan(work, most=3)
+
+
+async def test_file_tools_are_taken_back_also_where_no_scan_looks(work: Path) -> None:
+    before = snapshot(work)
+    agent = agent_with(work, [call("write_file", path="node_modules/x.js", content="1"), shell("echo 1 > a.txt")])
+    await turn(agent)
+    assert (await agent.undo()).refused == []
+    assert snapshot(work) == before
+
+
+async def test_what_is_too_large_is_told_and_refused(work: Path) -> None:
+    with (work / "huge").open("wb") as file:
+        file.truncate(keeping.MAX_FILE + 1)
+    agent = agent_with(work, [shell("rm huge; echo 1 > a.txt")])
+    told = [event.text for event in await turn(agent) if isinstance(event, Notice)]
+    assert len(told) == 1 and "1 file here (huge): it keeps files up to 16 MB" in told[0]
+    done = await agent.undo()
+    assert done.restored == ["a.txt"]
+    assert done.refused == ["huge: its content before the turn was not kept"]
+
+
+async def test_a_large_file_that_the_turn_made_is_removed(work: Path) -> None:
+    agent = agent_with(work, [shell("head -c 17000000 /dev/zero > huge")])
+    await turn(agent)
+    assert (await agent.undo()).removed == ["huge"]
+    assert not (work / "huge").exists()
+
+
+async def test_what_a_stopped_command_did_is_taken_back(work: Path) -> None:
+    before = snapshot(work)
+    agent = agent_with(work, [shell("echo 1 > a.txt; touch started; sleep 60")])
+    running = asyncio.create_task(agent.run("go"))
+    while not (work / "started").exists():
+        await asyncio.sleep(0.01)
+    agent.stop()
+    assert (await running).outcome == "aborted"
+    (work / "b.txt").touch()
+    await agent.undo()
+    (work / "b.txt").unlink()
+    assert snapshot(work) == before
+
+
+KILLED = """
+import sys, os
+from pathlib import Path
+from orkas.harness.undo.keeper import Keeper
+root = Path(sys.argv[1])
+watch = Keeper(root, "s")
+watch.begin()
+watch.before("shell", None)
+(root / "a.txt").write_text("cut off")
+(root / "made").write_text("x")
+os._exit(9)
+"""
+
+
+async def test_what_a_command_did_before_we_were_killed_is_taken_back(work: Path) -> None:
+    before = snapshot(work)
+    env = CHILD_ENV | {"ORKAS_HOME": os.environ["ORKAS_HOME"]}
+    assert subprocess.run([sys.executable, "-c", KILLED, str(work)], env=env).returncode == 9
+    assert snapshot(work) != before
+    done = undo("s")
+    assert (done.restored, done.removed, done.refused, done.cut) == (["a.txt"], ["made"], [], True)
+    assert {"a.txt", "made"} <= {entry.path for entry in trash.entries()}
+    assert snapshot(work) == before
+
+
+async def test_damage_is_told_and_nothing_wrong_is_given_back(work: Path) -> None:
+    agent = agent_with(work, [shell("rm a.txt run.sh")])
+    await turn(agent)
+    for _, page in sorted((p.stat().st_size, p) for p in records.folder().rglob("contents/*/*")):
+        if page.read_bytes() == b"a\n":
+            page.write_bytes(b"b\n")
+    done = await agent.undo()
+    assert done.refused == ["a.txt: its kept content is damaged"]
+    assert not (work / "a.txt").exists() and (work / "run.sh").exists()
+    for page in records.folder().rglob("turns/*"):
+        page.write_bytes(b"\xff\0")
+    with pytest.raises(UsageError, match="nothing to take back"):
+        await agent.undo()
+
+
+async def test_quotas_remove_the_oldest(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")], session=Session.open("trip"))
+    await turn(agent)
+    folders, turns, size = records.usage()
+    assert (folders, turns) == (1, 1) and size > 500_000
+    assert records.tidy(young_s=0) == 0, "what a turn needs is not removed"
+    assert records.tidy(time.time() + records.MAX_AGE_S + 60, young_s=0) > 0
+    assert records.usage() == (0, 0, 0)
+    await agent.aclose()
+
+
+async def test_the_folder_used_longest_ago_goes_first(tmp_path: Path) -> None:
+    for i, name in enumerate(("old", "new")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "f").write_text("x" * 1_000)
+        watch = Keeper(folder, name)
+        watch.begin()
+        watch.before("shell", None)
+        (folder / "f").write_text("y")
+        watch.after()
+        shelf = records.Shelf(folder).folder
+        for path in (shelf, shelf / "index"):
+            os.utime(path, (time.time() + i, time.time() + i))
+    records.tidy(most=1_500, young_s=0)
+    assert records.newest("old") is None and records.newest("new") is not None
+
+
+async def test_the_folder_in_use_keeps_its_newest_turns(work: Path) -> None:
+    watch = Keeper(work, "s")
+    for n in range(5):
+        watch.begin()
+        watch.before("shell", None)
+        (work / "a.txt").write_text(str(n) * 10_000)
+        watch.after()
+    records.tidy(most=35_000, young_s=0)
+    assert records.usage()[1] == 2 and records.usage()[2] <= 30_000
+    assert undo("s").restored == ["a.txt"]
+    assert (work / "a.txt").read_text() == "3" * 10_000
+
+
+async def test_where_nothing_can_be_kept_the_turn_goes_on_and_says_so(work: Path) -> None:
+    records.folder().parent.mkdir(parents=True, exist_ok=True)
+    records.folder().write_text("a file is in the way")
+    agent = agent_with(work, [shell("echo 1 > a.txt")])
+    told = [event.text for event in await turn(agent) if isinstance(event, Notice)]
+    assert len(told) == 1 and "cannot be taken back with undo" in told[0]
+    assert (work / "a.txt").read_text() == "1\n"
+
+
+async def test_a_session_in_memory_takes_its_turns_along(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")])
+    await turn(agent)
+    assert records.usage()[1] == 1
+    del agent
+    gc.collect()
+    assert records.usage()[1] == 0
+
+
+async def test_a_running_turn_is_not_taken_back(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")])
+    stream = agent.stream("go")
+    await anext(stream)
+    with pytest.raises(UsageError, match="a turn is running"):
+        await agent.undo()
+    await stream.aclose()
+
+
+async def test_the_tree_may_vanish(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("rm -rf ./*")])
+    await turn(agent)
+    before = snapshot(work)
+    await turn(agent)
+    assert snapshot(work) == {}
+    assert (await agent.undo()).refused == []
+    assert snapshot(work) == before
+    shutil.rmtree(work)
+    with pytest.raises(UsageError, match="is gone"):
+        await agent.undo()
+
+
+async def test_the_commands(work: Path) -> None:
+    session = Session.open("trip")
+    agent = agent_with(work, [shell("echo 1 > a.txt")], session=session)
+    await turn(agent)
+    await agent.aclose()
+    env = CHILD_ENV | {"ORKAS_HOME": os.environ["ORKAS_HOME"]}
+    command = [sys.executable, "-m", "orkas", "session", "undo", "trip"]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert ran.returncode == 1 and "already open" in ran.stderr
+    session.close()
+    ran = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, "restored a.txt\n"), ran.stderr
+    ran = subprocess.run([*command, "--json"], env=env, capture_output=True, text=True)
+    assert ran.returncode == 2 and "nothing to take back" in ran.stderr
+    assert (work / "a.txt").read_text() == "a\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a POSIX thing")
+async def test_the_chat_takes_a_turn_back(work: Path, start: Start) -> None:  # noqa: F811
+    session = Session.open("trip")
+    await turn(agent_with(work, [shell("echo 1 > a.txt; echo 2 > run.sh")], session=session))
+    session.close()
+    (work / "run.sh").write_text("mine")
+    terminal = start(session="trip")
+    await asyncio.to_thread(terminal.say, "/undo")
+    await asyncio.to_thread(terminal.shows, "restored a.txt")
+    await asyncio.to_thread(terminal.shows, "left run.sh: it was changed after the turn")
+    await asyncio.to_thread(terminal.say, "/undo")
+    await asyncio.to_thread(terminal.shows, "there is nothing to take back")
+    assert (work / "a.txt").read_text() == "a\n" and (work / "run.sh").read_text() == "mine"
+
+
+STEP = st.tuples(
+    st.sampled_from(["write", "remove", "folder", "rename", "mode", "link", "append"]), st.integers(0, 7), st.integers(0, 7)
+)  # fmt: skip
+NAMES = ["a", "b", "d", "d/a", "d/e", "d/e/f", "g h", "ü"]
+
+
+def _step(root: Path, what: str, one: int, other: int) -> None:
+    path, second = root / NAMES[one], root / NAMES[other]
+    try:
+        match what:
+            case "write":
+                path.write_text(f"{one} {other}")
+            case "append":
+                with path.open("a") as file:
+                    file.write("more")
+            case "remove":
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            case "folder":
+                path.mkdir()
+            case "rename":
+                path.rename(second)
+            case "mode":
+                path.chmod(0o700 if other % 2 else 0o755)
+            case "link":
+                path.symlink_to(NAMES[other])
+    except OSError:
+        return
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(STEP, max_size=12), st.lists(STEP, max_size=12), st.lists(STEP, max_size=6))
+def test_any_changes_are_taken_back_exactly(
+    tmp_path: Path, first: list[Any], second: list[Any], third: list[Any]
+) -> None:
+    root = Path(tempfile.mkdtemp(dir=tmp_path))
+    for step in first:
+        _step(root, *step)
+    before = snapshot(root)
+    watch = Keeper(root, root.name)
+    watch.begin()
+    for steps in (second, third):
+        watch.before("shell", None)
+        for step in steps:
+            _step(root, *step)
+        watch.after()
+    if snapshot(root) == before:
+        return
+    done = undo(root.name)
+    assert isinstance(done, Undone) and done.refused == []
+    assert snapshot(root) == before
+
+
+async def test_a_patch_that_was_cut_off_is_told_at_the_next_turn(work: Path) -> None:
+    import json
+
+    (work / ".a.txt.00000000.old").write_text("a\n")
+    (work / "a.txt").unlink()
+    page = Path(os.environ["ORKAS_HOME"]) / "patches" / "p.json"
+    page.parent.mkdir(parents=True)
+    step = {"path": "a.txt", "temporary": ".a.txt.00000000.tmp", "kept": ".a.txt.00000000.old", "new": None}
+    page.write_text(json.dumps({"root": str(work), "state": "switching", "made": [], "trashed": [], "steps": [step]}))
+    told = [event.text for event in await turn(agent_with(work, [call("read_file", path="a.txt")])) if isinstance(event, Notice)]
+    assert told == ["A patch of a.txt was cut off when the program was killed; the files are as they were before it."]
+    assert (work / "a.txt").read_text() == "a\n" and not page.exists()
+    assert [p.name for p in work.glob(".a*")] == []
