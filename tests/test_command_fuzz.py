@@ -96,15 +96,22 @@ def _state(root: Path) -> dict[str, str]:
 
 
 DRIVER = r"""
-import os, pathlib, subprocess, sys
+import os, pathlib, signal, subprocess, sys
 root, box = sys.argv[1:]
 for file in sorted(pathlib.Path(box).glob("*.cmd")):
     env = dict(os.environ) | dict(l.split("=", 1) for l in file.with_suffix(".env").read_text().splitlines())
+    command = ["/bin/bash", "--noprofile", "--norc", "-c", file.read_bytes().decode(), "MARK" + file.stem]
+    nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    child = subprocess.Popen(command, cwd=root, env=env, start_new_session=True, **nowhere)
     try:
-        subprocess.run(["/bin/bash", "--noprofile", "--norc", "-c", file.read_bytes().decode(), "MARK" + file.stem], cwd=root,
-            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=10)
+        child.wait(5)
     except subprocess.TimeoutExpired:
         pass
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    child.wait()
 """
 
 

@@ -140,7 +140,7 @@ def test_cfg_circular_trust(hostile: Path) -> None:
         assert policy.decide("shell", {"command": "curl x"}, ToolContext(hostile)).verdict == "ask"
     assert Agent(ScriptedProvider("x"), cwd=hostile).approve == "ask"
     assert "ask" in orkas("config", "get", "approve", cwd=hostile).stdout
-    ran = orkas("tool", "run", "write_file", '{"path": "a", "content": "x"}', cwd=hostile)
+    ran = orkas("tool", "run", "--approve", "ask", "write_file", '{"path": "a", "content": "x"}', cwd=hostile)
     assert ran.returncode == 4
     assert not (hostile / "a").exists()
 
