@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from cli_support import orkas
 from orkas import Agent, Session, ToolContext, ToolResult, tool
 from orkas.harness import pairing
 from orkas.harness.policy import Policy
@@ -381,3 +382,34 @@ def test_rules_are_taken_from_the_users_configuration(tmp_path: Path) -> None:
     assert policy.decide("web_fetch", {"url": "https://docs.python.org.evil.test/"}, context).verdict == "deny"
     assert Policy("all").decide("write_file", {"path": "secrets/x"}, context).verdict == "deny"
     assert Rule.read("deny", "shell: npm test").words == ("npm", "test")
+
+
+async def test_a_grant_does_not_hold_in_a_weaker_sandbox(tmp_path: Path) -> None:
+    command = call("shell", command="touch made")
+    await told(agent_for(tmp_path, [command]), "always")
+    assert any(isinstance(e, Approval) for e in await told(agent_for(tmp_path, [command], sandbox=False), "no"))
+
+
+def test_what_was_approved_for_always_is_listed_and_taken_back(tmp_path: Path) -> None:
+    asyncio.run(told(agent_for(tmp_path, [call("shell", command="touch made")]), "always"))
+    listed = orkas("policy", "grants", "--json")
+    [grant] = listed.json
+    assert grant["folder"] == str(tmp_path)
+    assert "shell: touch made" in orkas("policy", "grants").out
+    orkas("policy", "revoke", "2").refused(2, "no approval 2")
+    assert orkas("policy", "revoke", "1").status == 0
+    assert orkas("policy", "grants", "--json").json == []
+    checked = orkas("policy", "check", "--json", "touch x").json
+    assert (checked["verdict"], checked["effect"]) == ("allow", "writes")
+
+
+def test_a_headless_run_denies_and_says_what_would_allow_it(tmp_path: Path) -> None:
+    (home() / "config.toml").write_text("[policy]\ndeny = ['shell: \"x']\n")
+    orkas("run", "--model", "demo/offline", "hello").refused(2, "[policy]")
+    assert "No tool runs" in orkas("doctor").out
+    (home() / "config.toml").unlink()
+    ran = orkas("tool", "run", "--approve", "ask", "write_file", json.dumps(WRITE), cwd=tmp_path)
+    assert ran.status == 4
+    assert "--approve edits would allow it" in ran.out
+    assert orkas("tool", "run", "write_file", json.dumps(WRITE), cwd=tmp_path).status == 0
+    assert orkas("tool", "run", "shell", '{"command": "sudo id"}', cwd=tmp_path).status == 4

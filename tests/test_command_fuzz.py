@@ -126,18 +126,29 @@ def _watched(root: Path, lines: list[str], tmp: Path) -> dict[int, set[str]]:
         (box / f"{n:05}.env").write_text("".join(f"{k}={v}\n" for k, v in env.items()))
     (tmp / "driver.py").write_text(DRIVER)
     trace = tmp / "trace"
-    command = ["strace", "-f", "-qq", "-s", "100000", "-e", "trace=execve", "-o", str(trace), "python3", "-I"]
+    command = ["strace", "-f", "-qq", "-s", "100000", "-e", "trace=execve,clone,clone3,fork,vfork", "-o", str(trace), "python3", "-I"]
     subprocess.run([*command, str(tmp / "driver.py"), str(root), str(box)], check=True, env=_env(tmp))
+    return _by_line(trace.read_text(errors="replace").splitlines())
+
+
+def _by_line(entries: list[str]) -> dict[int, set[str]]:
+    """Which line each program belongs to: that of the shell it descends from, for some outlive the line itself."""
+    parents = {found[2]: found[1] for e in entries if (found := re.match(r"(\d+) .*\b(?:clone3?|v?fork)\b.* = (\d+)$", e))}
+    marks: dict[str, int] = {}
+    programs: list[tuple[str, str]] = []
+    for entry in entries:
+        found = re.match(r'(\d+) +execve\("((?:[^"\\]|\\.)*)", (\[.*\]), .*\) = 0$', entry)
+        if found and (mark := re.search(r'"MARK(\d{5})"\]', found[3])):
+            marks[found[1]] = int(mark[1])
+        elif found:
+            programs.append((found[1], found[2]))
     started: dict[int, set[str]] = {}
-    current = -1
-    for entry in trace.read_text(errors="replace").splitlines():
-        found = re.search(r'execve\("((?:[^"\\]|\\.)*)", (\[.*\]), .*\) = 0', entry)
-        if not found:
-            continue
-        if mark := re.search(r'"MARK(\d{5})"\]', found[2]):
-            current = int(mark[1])
-        elif current >= 0:
-            started.setdefault(current, set()).add(os.path.basename(found[1]))
+    for pid, program in programs:
+        above: str | None = pid
+        while above is not None and above not in marks:
+            above = parents.get(above)
+        if above is not None:
+            started.setdefault(marks[above], set()).add(os.path.basename(program))
     return started
 
 

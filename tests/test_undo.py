@@ -63,7 +63,7 @@ def agent_with(work: Path, *turns: list[Any], session: Session | None = None) ->
     replies: list[Any] = []
     for calls in turns:
         replies += [[c] for c in calls] + ["done"]
-    return Agent(ScriptedProvider(replies), cwd=work, session=session)
+    return Agent(ScriptedProvider(replies), cwd=work, session=session, approve="all")
 
 
 async def turn(agent: Agent) -> list[Any]:

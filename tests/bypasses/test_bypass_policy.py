@@ -235,8 +235,17 @@ WRAPPED = ["curl x", "env curl x", "env -i A=b curl x", "nohup curl x", "timeout
 def test_cmd_wrappers(text: str) -> None:
     """A rule that denies sees through what starts other programs; what it cannot see through is not allowed."""
     assert verdict(text, rule("deny", "shell: curl")) in ("deny", "ask")
+    assert verdict(text.replace("curl", "$CURL"), rule("deny", "shell: curl")) in ("deny", "ask")
     if "strange" not in text:
         assert verdict(text, rule("deny", "shell: curl"), mode="all") == "deny"
+
+
+def test_cmd_wrappers_that_cannot_be_seen_through() -> None:
+    """Where it cannot be told what is started, a rule that denies holds, also where all else is approved."""
+    for text in ("$CMD x", "echo @(a|b); curl x", "curl x | sh", "bash < f", "eval \"$x\"", "sh -c \"$x\"", "$(cat f) x"):
+        assert verdict(text, rule("deny", "shell: wget"), mode="all") == "deny", text
+    for text in ("rm -rf $X", "echo $x", "make", "python3 x.py"):
+        assert verdict(text, rule("deny", "shell: wget"), mode="all") == "allow", text
 
 
 @pytest.mark.parametrize("text", ["echo \"a\"; touch x", "echo '{a,b}' > x", "echo {a,$(touch x)}",

@@ -8,6 +8,7 @@ does cannot be told from its text, or reaches beyond the working folder).
 from __future__ import annotations
 
 import fnmatch
+import functools
 import posixpath
 import re
 from collections.abc import Callable
@@ -350,12 +351,18 @@ class _Listing(Judge):
         super().run(args, scope, stdin)
 
 
-def started(command: str) -> list[tuple[str, ...]]:
+_UNSEEN = (
+    "it could not be understood", "which program it runs is known", "a shell runs", "eval runs", "it is too large",
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def started(command: str) -> tuple[tuple[tuple[str, ...], ...], bool]:
     """Every command that this command line starts, through wrappers, shells and substitutions, with its arguments as
-    far as the text tells them; rather too many than too few."""
+    far as the text tells them, rather too many than too few; and whether that is all, as far as the text tells."""
     listing = _Listing()
     listing.command(command)
-    return listing.seen
+    return tuple(listing.seen), not any(reason.startswith(_UNSEEN) for _, reason in listing.findings)
 
 
 def _stdin_of(command: Simple, scope: Scope) -> Stdin | None:

@@ -168,12 +168,14 @@ class _About:
 
 
 def _command_met(rule: Rule, command: str) -> bool:
+    """What tightens is met also where it cannot be told what a command starts."""
     words = rule.words
     if rule.level == "allow":
         return _all_allowed(words, command)
     from orkas.harness.commands.danger import started
 
-    return any(_is_told(words, argv) for argv in started(command))
+    commands, whole = started(command)
+    return not whole or any(_is_told(words, argv) for argv in commands)
 
 
 def _is_told(words: Sequence[str], argv: Sequence[str]) -> bool:

@@ -168,7 +168,7 @@ def deletes_much(command: str, cwd: Path) -> list[str]:
     from orkas.harness.commands.danger import started
 
     found: list[str] = []
-    for argv in started(command):
+    for argv in started(command)[0]:
         name = os.path.basename(argv[0]).casefold() if argv else ""  # noqa: PTH119
         flags = [a for a in argv[1:] if a.startswith("-")]
         if name in ("find", "gfind") and "-delete" in flags:
