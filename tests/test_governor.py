@@ -52,7 +52,7 @@ class Script(ScriptedProvider):
 
 
 async def run(provider: ScriptedProvider, tools: list[Any], **options: Any) -> tuple[Done, Agent, list[Event]]:
-    agent = Agent(provider, tools=tools, **options)
+    agent = Agent(provider, tools=tools, approve="all", **options)
     async with aclosing(agent.stream("go")) as stream:
         events = [event async for event in stream]
     assert isinstance(events[-1], Done)

@@ -135,7 +135,7 @@ async def test_a_change_of_the_user_in_the_midst_of_a_turn_is_not_lost(work: Pat
         return "ok"
 
     replies = [[shell("echo 1 > a.txt")], [call("user")], [shell("echo 2 >> a.txt")], "done"]
-    agent = Agent(ScriptedProvider(replies), cwd=work, tools=[*orkas.builtins(), user])
+    agent = Agent(ScriptedProvider(replies), cwd=work, tools=[*orkas.builtins(), user], approve="all")
     await turn(agent)
     done = await agent.undo()
     assert done.refused == ["a.txt: somebody else changed it during the turn"]
