@@ -20,6 +20,8 @@ __all__ = ["MANY_FILES", "deletes_much", "harmful", "is_our_data"]
 
 MANY_FILES = 200
 """Files that one command may remove without being asked about."""
+_SYSTEM = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
+"""Programs of the system, also where the whole disk is the working folder."""
 _MAX_MATCHES = 1_000
 """Names that a pattern may stand for before it is not looked at any further."""
 _MAX_CONFIG = 100_000
@@ -59,6 +61,8 @@ def program_of_workspace(name: str, cwd: Path, search: str) -> bool:
     for folder in search.split(":"):
         found = os.path.join(cwd, folder, name)  # noqa: PTH118
         if os.access(found, os.X_OK) and not os.path.isdir(found):  # noqa: PTH112
+            if folder in _SYSTEM:
+                return False
             inside = not os.path.isabs(folder) or _within(os.path.realpath(found), root)  # noqa: PTH117
             return inside or _within(os.path.abspath(folder), root)  # noqa: PTH100
     return False
