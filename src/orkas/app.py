@@ -553,7 +553,9 @@ def _loaded(images: Images | Image | str | os.PathLike[str]) -> list[Image]:
 
 
 def _folder(cwd: str | os.PathLike[str] | None) -> Path:
-    path = Path(cwd) if cwd is not None else Path.cwd()
+    if cwd is None and os.name == "posix":
+        return Path.cwd()  # as the system tells it: a folder, and without links
+    path = Path(cwd or ".")
     if not path.is_dir():
         raise UsageError(f"{str(path)!r} is not a folder", hint="give an existing folder to work in")
     return path.resolve()

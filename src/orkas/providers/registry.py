@@ -14,7 +14,7 @@ from orkas.providers import catalog
 from orkas.providers.accounts.auth import Credentials, credentials_for, environment_keys
 from orkas.providers.base import Dialect, LLMProvider
 from orkas.providers.http import HttpProvider
-from orkas.providers.vendors import Vendor, table
+from orkas.providers.vendors import Vendor, shipped, table
 from orkas.providers.vendors.own import own
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def split_model(model: str) -> tuple[str, str]:
 
 def _known_vendor(vendor: str, name: str) -> str:
     low, rest = vendor.lower(), name.partition("/")[2]
-    if low not in _OURS and low not in table():
+    if low not in _OURS and low not in shipped() and low not in table():
         if mistake := own().mistakes.get(low):
             raise UsageError(mistake, hint="`orkas doctor` shows all that is wrong with the file")
         raise UsageError(f"unknown vendor {vendor!r}", hint=_near(vendor, rest))

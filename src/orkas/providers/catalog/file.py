@@ -26,7 +26,7 @@ _Size = Annotated[int, msgspec.Meta(ge=1, le=100_000_000)]
 _Cost = Annotated[float, msgspec.Meta(ge=0, le=100_000)]
 
 
-class Row(msgspec.Struct, array_like=True, frozen=True):
+class Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What is known of one model: tokens, letters for its abilities, USD a million tokens. Nothing that cannot be."""
 
     window: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)]
@@ -36,7 +36,7 @@ class Row(msgspec.Struct, array_like=True, frozen=True):
     answer: _Cost | None = None
     cache_read: _Cost | None = None
     cache_write: _Cost | None = None
-    tiers: list[tuple[_Size, _Cost, _Cost, _Cost | None, _Cost | None]] = []
+    tiers: tuple[tuple[_Size, _Cost, _Cost, _Cost | None, _Cost | None], ...] = ()
 
 
 class File(msgspec.Struct):

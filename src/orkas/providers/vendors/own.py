@@ -11,9 +11,9 @@ The folder one works in has no say. A table with a mistake is left out and told;
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -40,11 +40,12 @@ class Own(msgspec.Struct):
     mistakes: dict[str, str] = {}
 
 
-_read: tuple[object, Own] = (None, Own())
+_NOTHING = Own()
+_read: tuple[object, Own] = (None, _NOTHING)
 
 
-def _place() -> Path:
-    return home() / "config.toml"  # where `infra.config` has it; that one is only loaded when there is a file
+def _place() -> str:
+    return f"{home()}/config.toml"  # where `infra.config` has it; that one is only loaded when there is a file
 
 
 def own() -> Own:
@@ -53,11 +54,11 @@ def own() -> Own:
     global _read
     path = _place()
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 - asked at each choice of a model: a Path costs more than the call
     except OSError:
-        _read = None, Own()
-        return _read[1]
-    stamp = (str(path), found.st_mtime_ns, found.st_size, found.st_ino)
+        _read = None, _NOTHING
+        return _NOTHING
+    stamp = (path, found.st_mtime_ns, found.st_size, found.st_ino)
     if _read[0] != stamp:
         _read = stamp, _file()
     return _read[1]
