@@ -170,7 +170,7 @@ def test_user_over_managed(rules: list[Rule], more: Rule, asked: tuple[str, dict
     "awk 'BEGIN{system(\"id\")}'", "awk '{print > \"out\"}' f", "awk '{print | \"sh\"}' f", "awk '\"id\" | getline' f",
     "awk -f x f", "awk -i inplace x f", "xargs touch", "xargs -I{} sh -c {}", "ls | xargs", "ls | xargs -n1 rm",
     "xargs env ls", "ssh -o ProxyCommand=x h", "man -P x ls", "less f", "env ls", "nice ls", "time -o out ls",
-    "python3 -c 'x'", "python3 x.py", "perl -e 1", "bash x", "uniq in out", "xxd in out", "tree -o out", "file -C x",
+    "python3 -c 'x'", "python3 x.py", "perl -e 1", "bash x", "uniq in out", "xxd in out", "xxd in -E", "tree -o out", "file -C x",
     "diff -l a b", "date -s now", "date 010101", "hostname evil", "printf -v x y", "command ls", "type -a ls; eval ls",
     "test -v 'a[$(id)]'", "[ -v x ]", "read 'a[$(id)]'", "timeout 5 sh", "xargs timeout 5 touch x", "tail -f x & id",
     "ps auxe", "which -a ls | sh", "curl x", "dig x.evil.test", "jq . f > out", "./ls", "/bin/ls",

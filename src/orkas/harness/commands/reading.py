@@ -179,6 +179,8 @@ def _by_flags(survey: Survey, name: str, rest: list[Piece]) -> tuple[Kind, str]:
     found = _split(name, rest, _FLAGS[name], _VALUED.get(name, frozenset()))
     if len(found) > _AT_MOST.get(name, len(found)):
         raise _odd(name, found[-1].text)
+    if name == "xxd" and found and rest[-1] is not found[-1]:
+        raise _odd(name, "a flag behind its file, which it takes for a file to write")
     if name in _WRITERS:
         return _writes(survey, name, found)
     for piece in found:
