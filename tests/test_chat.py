@@ -69,9 +69,15 @@ async def until_said() -> str:
         await asyncio.sleep(0.01)
     return "said"
 
+@tool
+def send(text: str) -> str:
+    "Send a message."
+    return "sent " + text
+send.read_only = False
+
 options = argparse.Namespace(
     model=ScriptedProvider({replies}), session={session!r}, continue_={continue_!r}, cwd=None, system=None,
-    tools=[show, lines, slow, until_said], thinking=None, approve=None, max_rounds=None, image=None, debug=False,
+    tools=[show, lines, slow, until_said, send], thinking=None, approve=None, max_rounds=None, image=None, debug=False,
 )
 from orkas.product.chat import main
 sys.exit(main(options))
@@ -1198,3 +1204,74 @@ def test_the_chat_asks_another_model_when_the_first_does_not_answer() -> None:
         terminal.key("\x04")
         assert terminal.ended() == 0
     assert [r.status for r in vendor.requests] == [401, 200]
+
+
+# --- questions --------------------------------------------------------------------------------------------------
+
+SENDS = '[[call("send", text="one\\u202e two")], [call("send", text="one\\u202e two")], "Done."]'
+
+
+@pytest.mark.parametrize("before", ["", BLOCKED], ids=["rich", "plain"])
+def test_a_question_is_shown_whole_and_answered_with_a_word(start: Start, before: str) -> None:
+    terminal = start(SENDS, before=before)
+    terminal.say("send it")
+    terminal.shows("May this run?  send")
+    terminal.shows("text: one\\u202e two")
+    terminal.shows("n no")
+    terminal.key("y\r")
+    terminal.shows("sent one")
+    terminal.until(lambda: terminal.text.count("May this run?") == 2)
+    terminal.key("n it was sent already\r")
+    terminal.shows("Done.")
+    refused = [r for r in records() if r["role"] == "tool"][-1]
+    assert "it was sent already" in json.dumps(refused)
+    assert refused["is_error"]
+
+
+@pytest.mark.parametrize("before", ["", BLOCKED], ids=["rich", "plain"])
+def test_a_rule_for_longer_is_shown_before_it_is_stored(start: Start, before: str) -> None:
+    terminal = start(SENDS, before=before)
+    terminal.say("send it")
+    terminal.shows("s and a would allow from now on: send:")
+    assert not (Path(os.environ["ORKAS_HOME"]) / "grants.jsonl").exists()
+    terminal.key("a\r")
+    terminal.shows("Done.")
+    assert terminal.text.count("May this run?") == 1
+    assert (Path(os.environ["ORKAS_HOME"]) / "grants.jsonl").read_text().count("send") >= 1
+
+
+@pytest.mark.parametrize("before", ["", BLOCKED], ids=["rich", "plain"])
+def test_ctrl_c_at_a_question_stops_the_turn(start: Start, before: str) -> None:
+    terminal = start(SENDS, before=before)
+    terminal.say("send it")
+    terminal.shows("n no")
+    terminal.key("\x03")
+    terminal.shows("stopped")
+    terminal.ready()
+    assert paired()
+    assert "not started" in json.dumps(records()[-1])
+
+
+def test_what_is_no_answer_is_said_to_the_model_and_the_question_stays(start: Start) -> None:
+    terminal = start(SENDS)
+    terminal.say("send it")
+    terminal.shows("n no")
+    terminal.key("yes please be quick\r")
+    terminal.shows("with the model's next step")
+    terminal.key("s\r")
+    terminal.shows("Done.")
+    said = [r for r in records() if r["role"] == "user"]
+    assert "yes please be quick" in json.dumps(said)
+
+
+def test_the_mode_is_changed_in_the_chat(start: Start) -> None:
+    terminal = start(SENDS)
+    terminal.say("/approve")
+    terminal.shows("Approval is ask")
+    terminal.say("/approve sometimes")
+    terminal.shows("ask, edits, all, none")
+    terminal.say("/approve none")
+    terminal.shows("Approval is none")
+    terminal.say("send it")
+    terminal.shows("Done.")
+    assert "May this run?" not in terminal.text

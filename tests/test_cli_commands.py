@@ -353,7 +353,7 @@ def test_the_doctor_says_what_is_and_what_is_not_yet() -> None:
         "approve",
     } <= areas
     text = orkas("doctor").out
-    for said in ("Shell commands run inside", "Approvals do not exist yet", "offline demo", "Python"):
+    for said in ("Shell commands run inside", "The chat asks before anything is changed", "offline demo", "Python"):
         assert said in text
     assert text.count("Looked for and not found") == 1
     assert "Traceback" not in ran.err

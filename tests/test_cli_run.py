@@ -437,7 +437,7 @@ def on_terminal(*words: str, env: dict[str, str], typed: bytes = b"") -> tuple[i
 def test_a_terminal_gets_control_codes_as_text_and_the_session_named() -> None:
     with serving([("shell", {"command": "echo '\x1b[2J'"})], ["over\rwrite \u202eevil\x1b[A"]) as model:
         status, screen = on_terminal(
-            "run", "x", "--session", "here", *CUSTOM, env={**model.env, "NO_COLOR": "1", "TERM": "xterm"}
+            "run", "x", "--session", "here", "--approve", "all", *CUSTOM, env={**model.env, "NO_COLOR": "1", "TERM": "xterm"}
         )
     assert status == 0
     assert "over^Mwrite \\u202eevil^[[A\n" in screen

@@ -28,7 +28,7 @@ def test_the_first_place_that_has_a_value_wins_and_is_named() -> None:
     found = config.load({"ORKAS_MODEL": "a/variable"}, {"model": "a/flag", "max_rounds": None})
     assert (found["model"], found.values["model"].origin) == ("a/flag", "flag")
     assert (found["max_rounds"], found.values["max_rounds"].origin) == (7, str(path))
-    assert (found["approve"], found.values["approve"].origin) == ("all", "default")
+    assert (found["approve"], found.values["approve"].origin) == ("ask", "default")
     found = config.load({"ORKAS_MODEL": "a/variable"})
     assert (found["model"], found.values["model"].origin) == ("a/variable", "environment ORKAS_MODEL")
     assert config.load({"ORKAS_MODEL": ""})["model"] == "a/file"

@@ -52,7 +52,7 @@ class Script(ScriptedProvider):
 
 
 async def run(provider: ScriptedProvider, tools: list[Any], **options: Any) -> tuple[Done, Agent, list[Event]]:
-    agent = Agent(provider, tools=tools, **options)
+    agent = Agent(provider, tools=tools, approve="all", **options)
     async with aclosing(agent.stream("go")) as stream:
         events = [event async for event in stream]
     assert isinstance(events[-1], Done)
@@ -187,7 +187,7 @@ async def test_many_equal_calls_in_one_round_are_no_loop() -> None:
 
 async def test_writing_the_same_again_is_a_loop_although_it_succeeds(tmp_path: Any) -> None:
     provider = Script(same(("write_file", {"path": "a.txt", "content": "same\n"})))
-    agent = Agent(provider, cwd=tmp_path)
+    agent = Agent(provider, cwd=tmp_path, approve="edits")
     done = await agent.run("go")
     assert done.stop_reason == "loop"
     assert done.tools["write_file"].calls <= 6  # the first says that the file is new

@@ -61,7 +61,7 @@ def test_a_job_of_many_steps(model: str, tmp_path: Path) -> None:
     with FakeVendor(STEPS) as vendor:
         row = model.partition("/")[0].upper()
         env = {**os.environ, f"{row}_BASE_URL": vendor.base_url, f"{row}_API_KEY": "sk-test"}
-        command = [sys.executable, "-m", "orkas", "run", "--json", "--model", model, "--session", "job", "--cwd", str(folder)]
+        command = [sys.executable, "-m", "orkas", "run", "--json", "--model", model, "--session", "job", "--approve", "all", "--cwd", str(folder)]
         ran = subprocess.run([*command, "The mean is wrong. Fix it."], env=env, capture_output=True, text=True, timeout=60)
         assert [r.status for r in vendor.requests] == [200] * len(STEPS), ran.stdout[-600:]
     events = [json.loads(line) for line in ran.stdout.splitlines()]

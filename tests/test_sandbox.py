@@ -508,7 +508,7 @@ async def test_an_agent_runs_commands_inside_unless_told_otherwise(tmp_path: Pat
     (tmp_path / "work").mkdir()
     for sandbox in (True, False):
         model = ScriptedProvider([[call("shell", command=f"echo x > {tmp_path}/made")], "done"])
-        await Agent(model, cwd=tmp_path / "work", sandbox=sandbox).run("go")
+        await Agent(model, cwd=tmp_path / "work", sandbox=sandbox, approve="all").run("go")
         assert (tmp_path / "made").exists() is not sandbox
 
 

@@ -52,6 +52,7 @@ MESSAGES: list[Message] = [
 EVENTS: list[events.Event] = [
     events.TextDelta(0, "a"),
     events.ThinkingDelta(1, "a"),
+    events.Approval(1, "q", "c", "shell", ["rm a"], ["rm changes a"], "shell: rm a (in /w)", ["once", "session"]),
     events.ToolStart(2, "c", "add", {"a": 1}),
     events.ToolStart(3, "c", "add", None),
     events.ToolProgress(4, "c", "half"),

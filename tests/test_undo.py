@@ -63,7 +63,7 @@ def agent_with(work: Path, *turns: list[Any], session: Session | None = None) ->
     replies: list[Any] = []
     for calls in turns:
         replies += [[c] for c in calls] + ["done"]
-    return Agent(ScriptedProvider(replies), cwd=work, session=session)
+    return Agent(ScriptedProvider(replies), cwd=work, session=session, approve="all")
 
 
 async def turn(agent: Agent) -> list[Any]:
@@ -135,7 +135,7 @@ async def test_a_change_of_the_user_in_the_midst_of_a_turn_is_not_lost(work: Pat
         return "ok"
 
     replies = [[shell("echo 1 > a.txt")], [call("user")], [shell("echo 2 >> a.txt")], "done"]
-    agent = Agent(ScriptedProvider(replies), cwd=work, tools=[*orkas.builtins(), user])
+    agent = Agent(ScriptedProvider(replies), cwd=work, tools=[*orkas.builtins(), user], approve="all")
     await turn(agent)
     done = await agent.undo()
     assert done.refused == ["a.txt: somebody else changed it during the turn"]

@@ -41,6 +41,7 @@ from orkas.providers.small import select_tools
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from orkas.harness.approvals import Approvals
     from orkas.harness.output import Output
     from orkas.harness.undo.keeper import Keeper
     from orkas.harness.undo.restore import Undone
@@ -86,6 +87,8 @@ class Agent:
     a key in the environment, a local server, the installed local model, the offline demo.
     ``tools``: tools or plain functions; omitted: the built-in ones; ``[]``: none.
     ``session``: omitted: the conversation lives in memory.
+    ``approve``: what happens to calls that need a yes: ``ask`` for it, ``edits`` (writing in the working folder is
+    approved), ``all`` (everything is that nothing denies), ``none``. Where nobody can be asked they are denied.
     ``max_cost``: USD that one turn may cost: it ends before the request that would pass it. Needs a known price.
     ``cwd``: the folder the tools work in and may not leave; omitted: the current one.
     ``api_key``, or ``credentials`` that are asked before each request: instead of the environment and stored logins.
@@ -114,7 +117,7 @@ class Agent:
         base_url: str | None = None,
         api_key: str | None = None,
         credentials: Credentials | None = None,
-        approve: Approve = "all",
+        approve: Approve = "ask",
         sandbox: bool = True,
         thinking: ThinkingLevel | None = None,
         fallback: str | LLMProvider | Sequence[str | LLMProvider] | None = None,
@@ -162,6 +165,7 @@ class Agent:
         self._first: Candidate | None = None
         self._fallbacks: list[Candidate] = []
         self._running: _Running | None = None
+        self._approvals: Approvals | None = None
         self._keeper: Keeper | None = None
         self._kept_for: Session | None = None
         self._looked = False
@@ -217,8 +221,32 @@ class Agent:
             ))  # fmt: skip
         return Candidate(*resolve(model))
 
-    def stream(self, prompt: str, images: Images = ()) -> AsyncGenerator[Event, None]:
+    @property
+    def approve(self) -> Approve:
+        """What happens to calls that need a yes; may be set at any time, and holds from the next call on.
+
+        Raises:
+            UsageError: on setting it to anything but ask, edits, all, none.
+        """
+        return self._policy.mode
+
+    @approve.setter
+    def approve(self, mode: Approve) -> None:
+        _one_of("approve", mode, get_args(Approve))
+        self._policy.mode = mode
+
+    def answer(self, id: str, answer: Literal["once", "session", "always", "no"], note: str = "") -> None:
+        """Answer an ``approval`` event, by its ``id``; from any task or thread. ``note``: for the model, with a no.
+
+        Raises:
+            UsageError: this question is not open (any more), or does not offer this answer. Nothing has changed.
+        """
+        self._asking.answer(id, answer, note)
+
+    def stream(self, prompt: str, images: Images = (), *, headless: bool = False) -> AsyncGenerator[Event, None]:
         """One turn, told as events; the last is ``done``. Paths of images are read and checked first.
+
+        An ``approval`` event waits for ``answer``. ``headless``: nobody answers, so that what would be asked is denied.
 
         Leaving early ends the turn and leaves a valid session; ``contextlib.aclosing`` makes that happen at once.
 
@@ -228,13 +256,14 @@ class Agent:
         """
         _check_prompt(prompt, images)
         myself: list[weakref.ref[Any]] = []
-        turn = telling(lambda: self._turn(prompt, images, myself))
+        turn = telling(lambda: self._turn(prompt, images, myself, headless=headless))
         myself.append(weakref.ref(turn))
         return turn
 
-    async def _turn(self, prompt: str, images: Images, myself: list[weakref.ref[Any]]) -> None:
+    async def _turn(self, prompt: str, images: Images, myself: list[weakref.ref[Any]], *, headless: bool) -> None:
         message = user_message(prompt, _loaded(images))
         abort = await self._begin(myself[0])
+        self._policy.headless = headless
         try:
             setup = await self._setup(abort)
             setup.told = await self._healed()
@@ -246,8 +275,8 @@ class Agent:
             self._running = None
 
     async def run(self, prompt: str, images: Images = ()) -> Done:
-        """``stream``, drained: the ``done`` event."""
-        async with aclosing(self.stream(prompt, images)) as events:
+        """``stream``, drained: the ``done`` event. Nobody can be asked: what would be asked is denied."""
+        async with aclosing(self.stream(prompt, images, headless=True)) as events:
             async for event in events:
                 if isinstance(event, Done):
                     if event.output is not None and self._output is not None:
@@ -430,6 +459,14 @@ class Agent:
         return self._wired(abort)
 
     @property
+    def _asking(self) -> Approvals:
+        if self._approvals is None:
+            from orkas.harness.approvals import Approvals
+
+            self._approvals = Approvals()
+        return self._approvals
+
+    @property
     def _candidates(self) -> list[Candidate]:
         return [self._first, *self._fallbacks] if self._first else self._fallbacks
 
@@ -452,6 +489,7 @@ class Agent:
             inbox=self.session.inbox,
             recorder=self._recorder,
             succession=succession,
+            approvals=None if self._policy.headless else self._asking,
             output=self._output,
             thinking=self._thinking,
             max_rounds=self._max_rounds,

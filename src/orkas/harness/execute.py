@@ -19,7 +19,7 @@ from orkas.infra.messages import Image, ToolCall, well_formed
 from orkas.infra.secrets import hide
 from orkas.infra.threads import in_thread
 
-__all__ = ["IDLE_S", "STOP_GRACE", "execute"]
+__all__ = ["IDLE_S", "STOP_GRACE", "execute", "ready"]
 
 Say: TypeAlias = Callable[[str], Awaitable[object]]
 
@@ -40,18 +40,20 @@ async def execute(
     say: Say,
     *,
     idle_s: float = IDLE_S,
+    approved: str = "",
 ) -> ToolResult:
     """Run one call to its one result; ``say`` is given its progress, in order. Never raises for what the tool does.
 
     A tool that gives no sign of life for ``idle_s``, or does not end within the limit it declares, is given up: it is
-    cancelled, and left behind if it does not listen.
+    cancelled, and left behind if it does not listen. ``approved``: the call that a person said yes to, as
+    ``approvals.bound`` names it; any other call that the policy asks about is refused.
 
     Raises:
         Aborted: Stop was pressed; the tool was told and given ``STOP_GRACE`` seconds, then left behind.
     """
     loop = asyncio.get_running_loop()
     running = _Running(loop, context.abort)
-    work = loop.create_task(_attempt(call, tools, policy, replace(context, progress=running.progress)))
+    work = loop.create_task(_attempt(call, tools, policy, replace(context, progress=running.progress), approved))
     try:
         await asyncio.sleep(0)  # what ends at once needs no watch
         if not work.done() or running.said:
@@ -133,10 +135,12 @@ def _find(tools: Mapping[str, Tool], name: str) -> Tool | None:
     return tools.get(name) or tools.get(name.strip())
 
 
-async def _attempt(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext) -> ToolResult:
+async def _attempt(
+    call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext, approved: str
+) -> ToolResult:
     """One result, whatever the tool is and does: it is foreign code, and its failure is news for the model."""
     try:
-        return await _run(call, tools, policy, context)
+        return await _run(call, tools, policy, context, approved)
     except OrkasError as error:
         return _failure(str(error))
     except (Aborted, asyncio.CancelledError) as error:
@@ -151,22 +155,41 @@ async def _attempt(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, co
         return _failure(f"{type(error).__name__}: {_words(error)}", fault=True)
 
 
-async def _run(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext) -> ToolResult:
+def ready(call: ToolCall, tools: Mapping[str, Tool]) -> Tool | str:
+    """The tool that this call would run, or why it cannot."""
     if call.arguments is None:
-        return _failure("The arguments are not one complete JSON object, so the tool was not run. Call it again.")
+        return "The arguments are not one complete JSON object, so the tool was not run. Call it again."
     tool = _find(tools, call.name)
     if tool is None:
-        return _failure(f"There is no tool {call.name!r}. {_offer(tools)}")
+        return f"There is no tool {call.name!r}. {_offer(tools)}"
     missing = [name for name in tool.parameters.get("required", ()) if name not in call.arguments]
     if missing:
-        return _failure(f"Missing arguments: {', '.join(missing)}. The tool was not run.")
-    verdict = policy.decide(tool.name, call.arguments, context)
-    if verdict.verdict != "allow":
+        return f"Missing arguments: {', '.join(missing)}. The tool was not run."
+    return tool
+
+
+async def _run(
+    call: ToolCall, tools: Mapping[str, Tool], policy: Policy, context: ToolContext, approved: str
+) -> ToolResult:
+    tool = ready(call, tools)
+    if isinstance(tool, str):
+        return _failure(tool)
+    assert call.arguments is not None, "it is ready"
+    verdict = policy.decide(tool.name, call.arguments, context, of=tool)
+    if verdict.verdict != "allow" and not (verdict.verdict == "ask" and _is(approved, tool, call, context)):
         return _failure(f"Refused by policy, not run: {'; '.join(verdict.reasons)}")
     async with _watched(tool, call.arguments, context):
         with context.abort.guard():
             result = await tool.run(call.arguments, context)
     return _tidy(result)
+
+
+def _is(approved: str, tool: Tool, call: ToolCall, context: ToolContext) -> bool:
+    if not approved:
+        return False
+    from orkas.harness.approvals import bound
+
+    return approved == bound(tool.name, call.arguments or {}, context)
 
 
 @asynccontextmanager

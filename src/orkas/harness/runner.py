@@ -83,6 +83,7 @@ class Runner:
         self._cut = False  # the output limit ended the last reply in its calls
         self._cuts = 0  # how often in this turn
         self._running: str | None = None  # id of the call that runs now
+        self._approved = ""  # what a person said yes to, last
         self._marked: str | None = None  # what the newest record says of the call that begins next
 
     async def run(self, message: UserMessage) -> None:
@@ -228,7 +229,7 @@ class Runner:
         calls = calls_of(reply)
         self._cut = bool(calls) and turn.stop_reason == "length"
         self._cuts += self._cut
-        [stored] = await self._session.commit(replace(reply, starts=_next(calls)) if calls else reply)
+        [stored] = await self._session.commit(replace(reply, starts=self._next(calls)) if calls else reply)
         self._marked = stored.starts  # type: ignore[union-attr]  # a reply is an assistant message
 
     def _keep(self, rest: AssistantMessage | None) -> None:
@@ -244,10 +245,12 @@ class Runner:
         images: list[UserMessage] = []
         for place, call in enumerate(calls):
             self._abort.check()
-            await self._begin(call)
+            refusal = await self._permitted(call)
+            if not refusal:
+                await self._begin(call)
             await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
-            result = await self._result(call)
-            message = _result_message(call, result, self._session, _next(calls[place + 1 :]))
+            result = ToolResult(refusal, is_error=True) if refusal else await self._result(call)
+            message = _result_message(call, result, self._session, self._next(calls[place + 1 :]))
             [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
             self._running, self._marked = None, message.starts
             turn.count(call.name, is_error=result.is_error)
@@ -260,8 +263,33 @@ class Runner:
         if images:
             await self._session.commit(*images)
 
+    async def _permitted(self, call: ToolCall) -> str:
+        """Ask whoever has to be asked, before the call counts as begun. Returns what the model is told of a no."""
+        self._approved = ""
+        if not self.turn.setup.policy.may_ask:
+            return ""
+        from orkas.harness.approvals import permission
+
+        refusal, self._approved = await permission(self.turn, call)
+        return refusal
+
+    def _next(self, calls: Sequence[ToolCall]) -> str | None:
+        """What the record before these calls says in ``starts``: the first begins as soon as the record is durable.
+
+        A call that waits for an answer must not be named: then this is "", and ``Session.start`` marks it when it
+        begins.
+        """
+        if not calls:
+            return None
+        if self.turn.setup.policy.may_ask:
+            from orkas.harness.approvals import asked_about
+
+            if asked_about(self.turn.setup, calls[0]):
+                return ""
+        return calls[0].id
+
     async def _begin(self, call: ToolCall) -> None:
-        """Between a call's record and its start. Who has to be asked is asked here, before the call counts as begun."""
+        """Between a call's record and its start."""
         if self._marked != call.id:
             await self._session.start(call)
         self._running = call.id
@@ -277,7 +305,7 @@ class Runner:
         async def say(text: str) -> None:
             await tell(ToolProgress(self.turn.next_seq(), call.id, text))
 
-        return await execute(call, setup.tools, setup.policy, setup.context, say)
+        return await execute(call, setup.tools, setup.policy, setup.context, say, approved=self._approved)
 
     async def _ended(self, calls: list[ToolCall], results: list[Message]) -> bool:
         """After a round that asks for another: whether the turn ends, for the model would go on for ever."""
@@ -355,14 +383,6 @@ def _formed(turn: Turn, params: CompletionParams) -> Formed:
 def _error_of(result: ToolResult) -> str:
     """As the statistics call it."""
     return "fault" if result.fault else "failed" if result.is_error else ""
-
-
-def _next(calls: Sequence[ToolCall]) -> str | None:
-    """What the record before these calls says in ``starts``: the first begins as soon as the record is durable.
-
-    A call that waits for an answer must not be named: then this is "", and ``Session.start`` marks it when it begins.
-    """
-    return calls[0].id if calls else None
 
 
 def _info(problem: Exception) -> ErrorInfo:

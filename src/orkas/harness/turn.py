@@ -23,6 +23,7 @@ from orkas.infra.messages import AssistantMessage, StopReason, Text, Usage, new_
 from orkas.providers.base import CompletionParams, LLMProvider, ThinkingLevel, ToolDef
 
 if TYPE_CHECKING:
+    from orkas.harness.approvals import Approvals
     from orkas.harness.output import Output
 
 __all__ = ["MAX_ROUNDS", "Setup", "Turn"]
@@ -53,6 +54,8 @@ class Setup(msgspec.Struct, eq=False):
     recorder: Recorder
     succession: Succession = msgspec.field(default_factory=lambda: Succession([]))
     """Who is asked next where the provider does not answer."""
+    approvals: Approvals | None = None
+    """Where a person answers; None where nobody can."""
     output: Output | None = None
     """The form that the final answer must have."""
     told: Sequence[str] = ()

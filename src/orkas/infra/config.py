@@ -101,7 +101,7 @@ ENGINES = ("brave", "tavily", "searxng", "duckduckgo")
 
 KEYS: Mapping[str, Key] = {
     "model": Key("", _line, "ORKAS_MODEL", "default model string; empty: what is found on this machine"),
-    "approve": Key("all", _one_of("ask", "edits", "all", "none"), None, "what happens to calls the policy asks about"),
+    "approve": Key("ask", _one_of("ask", "edits", "all", "none"), None, "what happens to calls the policy asks about"),
     "sandbox": Key("on", _one_of("on", "off"), None, "walls of the system around shell commands"),
     "thinking": Key("", _one_of("", "off", "low", "medium", "high"), None, "reasoning effort; empty: the vendor's own"),
     "max_rounds": Key(100, _count, None, "model calls one turn may make"),
@@ -322,11 +322,12 @@ def _take_file(settings: Settings) -> None:
 
 
 def _is_others(name: str) -> bool:
-    """Stands in a table that the floor above reads: aliases, and vendors of the user's own (``providers.own``)."""
+    """Stands in a table that the floor above reads: aliases and vendors of the
+    user's own (``providers.own``), rules (``harness.policy.rules``)."""
     from orkas.infra.redact import looks_secret, secret_name
 
     head, _, rest = name.partition(".")
-    if head == "aliases":
+    if head in ("aliases", "policy"):
         return bool(rest)
     field = rest.partition(".")[2]
     if head != "vendors" or not field or re.fullmatch(_VENDOR_KEY, name):

@@ -13,8 +13,9 @@ import msgspec
 from orkas.infra.messages import Usage
 
 __all__ = [
-    "Compaction", "Done", "ErrorClass", "ErrorInfo", "Event", "Fallback", "Notice", "Outcome", "Retry", "TextDelta",
-    "ThinkingDelta", "ToolCount", "ToolEnd", "ToolProgress", "ToolStart", "UserInput", "decode", "encode",
+    "Approval", "Compaction", "Done", "ErrorClass", "ErrorInfo", "Event", "Fallback", "Notice", "Outcome", "Retry",
+    "TextDelta", "ThinkingDelta", "ToolCount", "ToolEnd", "ToolProgress", "ToolStart", "UserInput", "decode",
+    "encode",
 ]  # fmt: skip
 
 Outcome: TypeAlias = Literal["completed", "aborted", "failed"]
@@ -46,6 +47,22 @@ class ThinkingDelta(_Event, gc=False):
     """A piece of the model's visible reasoning. Never part of ``Done.text``."""
 
     text: str
+
+
+class Approval(_Event, gc=False):
+    """A call waits for a person: ``agent.answer(id, …)`` with one of ``scopes``, or ``no``. It has not begun."""
+
+    id: str
+    """What the answer names."""
+    call_id: str
+    tool: str
+    question: list[str]
+    """The lines to show: what would be done, with every character visible."""
+    reasons: list[str]
+    """Why it is asked, as clauses."""
+    rule: str
+    """What would be allowed from then on, where the answer is ``session`` or ``always``; empty where it cannot be."""
+    scopes: list[Literal["once", "session", "always"]]
 
 
 class ToolStart(_Event, gc=False):
@@ -146,8 +163,8 @@ class Done(_Event, gc=False):
 
 
 Event: TypeAlias = (
-    TextDelta | ThinkingDelta | ToolStart | ToolProgress | ToolEnd | Compaction | UserInput | Retry | Fallback | Notice
-    | Done
+    TextDelta | ThinkingDelta | Approval | ToolStart | ToolProgress | ToolEnd | Compaction | UserInput | Retry
+    | Fallback | Notice | Done
 )
 for _kind in get_args(Event):
     _kind.type = _snake(_kind.__name__)

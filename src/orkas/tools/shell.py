@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from orkas.harness.policy import check_command
+from orkas.harness.policy import as_judged, check_command
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra import process
 from orkas.infra.errors import ToolFailed
@@ -103,17 +103,19 @@ class Shell:
         Raises:
             ToolFailed: there is no sandbox, or no place for temporary files.
         """
+        command, variables = as_judged(given.command)
+        env = {**variables, **context.env}
         backend = None if given.outside or context.sandbox == "off" else _backend(context)
         if backend is None:
-            return process.launch(given.command, cwd=context.cwd, env=context.env)
+            return process.launch(command, cwd=context.cwd, env=env)
         from orkas.infra.sandbox import Guard, profile
 
         try:
-            made = profile(context.cwd, network=given.network, env=process.environment(context.env))
+            made = profile(context.cwd, network=given.network, env=process.environment(env))
         except OSError as error:
             raise ToolFailed(f"there is no place for temporary files: {error.strerror}; free some space") from None
         guard = Guard(made, everything=backend.after, notes=self._put_back)
-        start = process.launch(given.command, cwd=context.cwd, env=context.env, wrapping=backend.wrap(made))
+        start = process.launch(command, cwd=context.cwd, env=env, wrapping=backend.wrap(made))
         start.gone = guard.settle
         return start
 

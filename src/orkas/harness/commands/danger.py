@@ -8,6 +8,7 @@ does cannot be told from its text, or reaches beyond the working folder).
 from __future__ import annotations
 
 import fnmatch
+import functools
 import posixpath
 import re
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from orkas.harness.commands.programs import judge_program, runs_when_evaluated
 from orkas.harness.commands.syntax import Group, Lit, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
 from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, arguments, one_text, printed
 
-__all__ = ["Judge"]
+__all__ = ["Judge", "started"]
 
 Level = Literal["ask", "deny"]
 MAX_NESTED = 60
@@ -336,6 +337,32 @@ class Judge:
             self.ask("a shell runs what another program prints or a file holds")
         else:
             self.string(Arg(text), scope)
+
+
+class _Listing(Judge):
+    """Also remembers what is started, and what might be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, ...]] = []
+
+    def run(self, args: list[Arg], scope: Scope, stdin: Stdin | None = None) -> None:
+        self.seen.append(tuple(a.text for a in args))
+        super().run(args, scope, stdin)
+
+
+_UNSEEN = (
+    "it could not be understood", "which program it runs is known", "a shell runs", "eval runs", "it is too large",
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def started(command: str) -> tuple[tuple[tuple[str, ...], ...], bool]:
+    """Every command that this command line starts, through wrappers, shells and substitutions, with its arguments as
+    far as the text tells them, rather too many than too few; and whether that is all, as far as the text tells."""
+    listing = _Listing()
+    listing.command(command)
+    return tuple(listing.seen), not any(reason.startswith(_UNSEEN) for _, reason in listing.findings)
 
 
 def _stdin_of(command: Simple, scope: Scope) -> Stdin | None:

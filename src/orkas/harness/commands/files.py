@@ -49,6 +49,8 @@ def removes(judge: Judge, targets: list[Arg], scope: Scope, what: str, *, narrow
             judge.deny(f"{what} would destroy {shown(target.text)}")
         elif not narrow and path in (".", "*", "./*", ".*"):
             judge.ask(f"{what} would remove everything in the working folder")
+        elif not narrow and path.rpartition("/")[2].casefold() == ".git":
+            judge.ask(f"{what} would remove the history of a repository")
         elif path == ".." or path.startswith("../") or (path.startswith("/") and _outside(path)):
             judge.ask(f"{what} reaches outside the working folder: {shown(target.text)}")
 

@@ -11,7 +11,7 @@ from orkas.harness.commands.words import Arg, Scope, Stdin
 if TYPE_CHECKING:
     from orkas.harness.commands.danger import Judge
 
-__all__ = ["git"]
+__all__ = ["git", "is_harmless"]
 
 _VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--exec-path", "--super-prefix")
 _HARMLESS_CONFIG = re.compile(
@@ -78,14 +78,15 @@ def _global_options(judge: Judge, rest: list[Arg], scope: Scope) -> tuple[str | 
         i += 1 if glued or flag not in _VALUED or flag == "--exec-path" else 2
         if flag in ("-C", "--work-tree"):
             folder = scope.path(value)
-        elif flag == "-c" and not _harmless(value.partition("=")[0]):
+        elif flag == "-c" and not is_harmless(value.partition("=")[0]):
             judge.ask("git is told to use a setting that can run another program")
         elif flag in ("--config-env", "--git-dir") or (flag == "--exec-path" and glued):
             judge.ask(f"git is told to take its settings or programs from elsewhere ({flag})")
     return folder, rest[i:]
 
 
-def _harmless(setting: str) -> bool:
+def is_harmless(setting: str) -> bool:
+    """A setting of git that runs nothing, as far as is known."""
     return bool(_HARMLESS_CONFIG.fullmatch(setting)) and not _CONFIG_RUNS.search(setting)
 
 
@@ -104,7 +105,7 @@ def _config(judge: Judge, words: list[str]) -> None:
         i += 1
     if bare[:1] == ["set"]:
         bare = bare[1:]
-    if len(bare) > 1 and not _harmless(bare[0]):
+    if len(bare) > 1 and not is_harmless(bare[0]):
         judge.ask(f"git config sets {bare[0]}, which can run another program")
 
 
@@ -118,7 +119,7 @@ def _options_that_run(judge: Judge, verb: str, args: list[Arg], scope: Scope) ->
                 continue
             if option in ("-c", "--config"):
                 setting = value or (args[i + 1].text if i + 1 < len(args) else "")
-                if _harmless(setting.partition("=")[0]):
+                if is_harmless(setting.partition("=")[0]):
                     continue
             judge.ask(f"git {verb} is told to run another program ({option})")
             if option in ("-x", "--exec", "--extcmd", "-u", "--upload-pack", "--receive-pack"):

@@ -122,6 +122,11 @@ INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 
+BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters that count as printable and print nothing."""
+
 _TAME = re.compile(r"(|:|true|false|cat|less|more|head|/bin/(cat|true|less)|/usr/bin/(cat|true|less))")
 _NODE_OPTIONS = re.compile(
     r"\s*(--(max[-_]old[-_]space[-_]size|max-semi-space-size|stack-trace-limit|unhandled-rejections|dns-result-order)=[\w-]+"

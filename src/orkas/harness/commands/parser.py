@@ -33,7 +33,7 @@ _OPERATOR = re.compile(r":?[-=?+]|##?|%%?|//?|\^\^?|,,?|:|@", re.ASCII)
 _PLAIN = re.compile(r"[^\s;&|<>()'\"\\$`]+")
 _PLAIN_QUOTED = re.compile(r'[^"\\$`]+')
 _TWO_WORDS = re.compile(r"[A-Za-z_]\w*[ \t]+[A-Za-z_/-]*[A-Za-z_]", re.ASCII)
-_REDIRECT = re.compile(r"(?:\d+|\{[A-Za-z_]\w*\})?(&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>)", re.ASCII)
+_REDIRECT = re.compile(r"(\d+|\{[A-Za-z_]\w*\})?(&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>)", re.ASCII)
 _ENDS = frozenset(" \t\n;&|<>()")
 _RESERVED = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}", "in"})
 _ANSI = {
@@ -174,16 +174,18 @@ class _Parser:
 
     def _pipeline(self) -> Pipeline:
         commands: list[Command] = []
+        words: list[str] = []
         while True:
             self._blanks()
             while self._reserved_ahead() in ("!", "time"):
+                words.append(f"{self._reserved_ahead()}{len(commands)}")
                 self._word_of_grammar(self._reserved_ahead())
                 if self._reserved_ahead() == "-p":
                     self._word_of_grammar("-p")
             commands.append(self._command())
             self._blanks()
             if self._peek("||") or not (self._take("|&") or self._take("|")):
-                return Pipeline(commands)
+                return Pipeline(commands, words=words)
             self._new_lines()
 
     def _word_of_grammar(self, word: str) -> None:
@@ -402,13 +404,13 @@ class _Parser:
     def _redirect(self) -> Redirect | None:
         self._join_lines()
         found = _REDIRECT.match(self.text, self.at)
-        if not found or (found.group(1) in "<>" and self.text.startswith("(", found.end())):
+        if not found or (found.group(2) in "<>" and self.text.startswith("(", found.end())):
             return None
         self.at = found.end()
-        operator = found.group(1)
+        operator = found.group(2)
         self._blanks()
         target = self._need_word()
-        redirect = Redirect(operator, target)
+        redirect = Redirect(operator, target, found.group(1) or "")
         if operator in ("<<", "<<-"):
             end = "".join(p.text if isinstance(p, Lit) else "$" for p in target)
             quoted = any(isinstance(p, Lit) and p.quoted for p in target)

@@ -50,6 +50,8 @@ class Redirect:
     operator: str
     target: Word
     """The file, the text of a here-string, or the body of a here-document."""
+    source: str = ""
+    """What stands in front of the operator: a descriptor as ``2``, a variable as ``{x}``, mostly nothing."""
 
 
 @dataclass(slots=True)
@@ -79,6 +81,8 @@ class Pipeline:
     background: bool = False
     after: str = ""
     """``&&`` or ``||`` when it stands behind one."""
+    words: list[str] = field(default_factory=list)
+    """The reserved words ``!`` and ``time`` in front of its commands, each with the number of its command."""
 
 
 Script: TypeAlias = list[Pipeline]

@@ -35,8 +35,8 @@ class Backlog:
     def __init__(self, store: JsonlStore | None = None, attachments: Attachments | None = None) -> None:
         self.lock = threading.RLock()
         """Guards memory and file together."""
-        self.waiting: list[tuple[Message, bytes]] = []
-        """Each with its line."""
+        self.waiting: list[tuple[Message | None, bytes]] = []
+        """Each with its line; None: the line is no message."""
         self._store = store
         self._attachments = attachments
         self._flush_s = 0.0
@@ -54,7 +54,7 @@ class Backlog:
             began = time.monotonic()
             try:
                 self._attachments.flush()
-                self._store.append([m for m, _ in batch], [line for _, line in batch])
+                self._store.append([m for m, _ in batch if m is not None], [line for _, line in batch])
             except StorageError as error:
                 error.hint += "; what is unsaved stays in memory and is written with the next message"
                 raise

@@ -65,4 +65,11 @@ def warnings_of(name: str, found: Recovered) -> list[str]:
         shown = ", ".join(map(str, bad[:10])) + (f" and {len(bad) - 10} more" if len(bad) > 10 else "")
         lost = "what they held was left out" if found.lost > bool(found.torn) else "all messages were recovered"
         warnings.append(f"session {name!r} has damaged lines ({shown}): {lost}")
+    answered = {m.tool_call_id for m in found.messages if type(m) is ToolMessage}
+    warnings += [
+        f"session {name!r} ended while a question was open: whether {question.get('tool')} may run. It was never "
+        "started; the model may call it again"
+        for question in found.questions.values()
+        if question.get("call_id") not in answered
+    ]
     return warnings

@@ -57,6 +57,8 @@ class Recovered(msgspec.Struct, eq=False):
     """What follows ``end``: a record cut short."""
     complete: bool = True
     """False: the last record lacks its newline."""
+    questions: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    """Approvals that were asked for and, as far as the file says, never answered, by their id."""
     lossy: list[Message] = msgspec.field(default_factory=list)
     """Messages next to which something could not be read. What was cut at the very end is not among that: it was never
     acknowledged."""
@@ -151,12 +153,39 @@ def _header(data: bytes | bytearray, found: Recovered) -> int | None:
 
 
 def _decoded(lines: memoryview, found: Recovered) -> bool:
-    """Whether these are messages and nothing else; then they are taken in."""
+    """Whether these are messages, and approvals, and nothing else; then they are taken in."""
     try:
         found.messages += _decode_lines(lines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
+        return _with_approvals(bytes(lines), found)
     return True
+
+
+_APPROVAL = b'{"type":"approval"'
+
+
+def _with_approvals(data: bytes, found: Recovered) -> bool:
+    if _APPROVAL not in data:
+        return False
+    lines = data.split(b"\n")
+    try:
+        messages = _decode_lines(b"\n".join(line for line in lines if not line.startswith(_APPROVAL)))
+        records = [json.loads(line) for line in lines if line.startswith(_APPROVAL)]
+    except (ValueError, msgspec.DecodeError, RecursionError):
+        return False
+    found.messages += messages
+    for record in records:
+        _question(record, found)
+    return True
+
+
+def _question(record: dict[str, Any], found: Recovered) -> None:
+    """Take in that something was asked, or answered."""
+    asked = str(record.get("id", ""))
+    if "answer" in record:
+        found.questions.pop(asked, None)
+    else:
+        found.questions[asked] = record
 
 
 def _unique(messages: list[Message]) -> bool:
@@ -206,6 +235,8 @@ def _admit(record: Record, found: Recovered, records: list[Record], seen: set[st
         head = loads(record.raw)
         if head["type"] == "session" and not found.header:
             found.header = head
+        elif head["type"] == "approval":
+            _question(head, found)
     elif message.id in seen:
         found.duplicates += 1
         return

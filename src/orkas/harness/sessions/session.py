@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from orkas.harness.outcome import mark
 from orkas.harness.pairing import cut_points, is_paired, repair, speaks, turn_start
 from orkas.harness.sessions.archive import Compacted, mark_of, restored, summary_of
@@ -136,7 +138,7 @@ class Session:
     @property
     def unsaved(self) -> int:
         """How many messages wait because saving failed."""
-        return len(self._backlog.waiting)
+        return sum(1 for message, _ in self._backlog.waiting if message is not None)
 
     def append(self, *messages: Message) -> list[Message]:
         """Add messages; durable when it returns. All of them go in one write. Returns them as stored.
@@ -176,6 +178,19 @@ class Session:
             if self._store is not None:
                 begins = mark(call)
                 self._backlog.waiting.append((begins, line_of(begins, encode(begins))))
+        await self._backlog.save()
+
+    async def note(self, record: dict[str, Any]) -> None:
+        """Make a record durable that is no message: ``type`` says what it is. In memory it is kept nowhere.
+
+        Raises:
+            StorageError: it is not durable yet; it is written before anything that comes later.
+        """
+        self._check_open()
+        if self._store is None:
+            return
+        with self._backlog.lock:
+            self._backlog.waiting.append((None, msgspec.json.encode(record) + b"\n"))
         await self._backlog.save()
 
     def rewrite(self, messages: Sequence[Message], *, summary: str = "") -> None:

@@ -174,6 +174,20 @@ async def _uncompact(chat: Chat, _: str) -> None:
     chat.screen.say(f"{count} messages are back; the summary is gone.")
 
 
+def _approve(chat: Chat, mode: str) -> None:
+    if mode:
+        chat.agent.approve = mode  # type: ignore[assignment]  # refused with a sentence when it is none
+    about = {
+        "ask": "what only reads runs; everything else is asked",
+        "edits": "writing in the working folder is approved; everything else is asked",
+        "all": "everything runs that no rule denies",
+        "none": "what would be asked is denied",
+    }
+    chat.screen.say(f"Approval is {chat.agent.approve}: {about[chat.agent.approve]}.")
+    if not mode:
+        chat.screen.say("/approve ask, edits, all or none changes it for this chat.", "dim")
+
+
 async def _undo(chat: Chat, _: str) -> None:
     done = await chat.agent.undo()
     for text in done.lines:
@@ -214,6 +228,7 @@ COMMANDS = (
     Command("/clear", "start afresh; this conversation stays on disk", _clear),
     Command("/compact [WHAT TO KEEP]", "replace older messages by a summary; they are kept on disk", _compact),
     Command("/uncompact", "take the newest compaction back", _uncompact),
+    Command("/approve [MODE]", "show or change what is asked: ask, edits, all, none", _approve),
     Command("/undo", "take back what the last turn did to files", _undo),
     Command("/thinking", "show or fold the model's reasoning", _thinking),
     Command("/expand [N]", "show the whole of a tool's result, the last one by default", _expand),

@@ -19,8 +19,9 @@ import msgspec
 
 from orkas.harness.sessions.session import Session
 from orkas.infra.errors import OrkasError
-from orkas.infra.events import Done, Event, TextDelta
+from orkas.infra.events import Approval, Done, Event, TextDelta
 from orkas.infra.messages import well_formed
+from orkas.product.chat import asking
 from orkas.product.chat.commands import COMMANDS, names, recap, run_command, sentence, tell_cut_off, values
 from orkas.product.chat.editor import Editor, LineEditor, PromptEditor, quiet
 from orkas.product.chat.history import History
@@ -70,6 +71,10 @@ class Chat:
         """How often Ctrl-C was pressed since the last input."""
         self._stopped = _NEVER
         """When Ctrl-C stopped a turn."""
+        self._question: Approval | None = None
+        """What the agent waits for an answer to."""
+        self._deaf = False
+        """What is typed cannot be read while a turn runs."""
         self._hears = False
         """The running turn still takes what the user says."""
         self._typed = Typed()
@@ -170,7 +175,7 @@ class Chat:
     async def turn(self, text: str) -> None:
         """One turn, shown. Whatever ends it, the screen is settled and the prompt can come back."""
         images, self._images = self._images, ()
-        await self.tell(self.agent.stream(text, images))
+        await self.tell(self.agent.stream(text, images, headless=not sys.stdin.isatty()))
 
     async def tell(self, events: AsyncGenerator[Event, None]) -> None:
         """Show what the agent does until it is done; Ctrl-C stops it."""
@@ -181,7 +186,11 @@ class Chat:
             with self._keys_heard():
                 async with aclosing(events):
                     async for event in events:
+                        self._question = event if isinstance(event, Approval) else None
+                        self.screen.asking = False
                         await self._show(event)
+                        if self._question is not None and self._deaf:
+                            self._reply("no", "The user cannot be asked at this terminal.")
                         self._hears = not isinstance(event, Done)
                         if self._asked or self.screen.gone:
                             self.agent.stop()
@@ -195,6 +204,7 @@ class Chat:
             self.screen.say(f"Internal fault: {type(error).__name__}: {error}. `orkas --debug` shows where.", "error")
         finally:
             self._running = False
+            self._question = None
             ticking.cancel()
             self.screen.end()
         self.screen.say("")
@@ -238,6 +248,7 @@ class Chat:
         try:
             self._loop.add_reader(descriptor, self._on_keys, descriptor)
         except (NotImplementedError, OSError):  # Windows, or a terminal that cannot be waited for
+            self._deaf = True
             yield
             return
         try:
@@ -259,12 +270,17 @@ class Chat:
             self._entered(text)
         if self._typed.ended and self.leaving is None:
             self.leaving = 0  # once the turn has ended
+        if self._typed.ended and self._question is not None:
+            self.agent.stop()
         self.screen.typed(self._typed.text)
 
     def _entered(self, text: str) -> None:
         """An input that was typed while a turn runs, or has just ended."""
         text = well_formed(text)
         if not text.strip():
+            return
+        if self._question is not None and (found := asking.answer_of(text, self._question)):
+            self._reply(*found)
             return
         command, _, rest = text.strip().partition(" ")
         queued = command == "/queue" and bool(rest.strip())
@@ -288,6 +304,17 @@ class Chat:
         except OrkasError as error:
             self.screen.say(sentence(error), "error")
             self._typed.text = text + self._typed.text
+
+    def _reply(self, answer: asking.Answer, note: str = "") -> None:
+        """Answer the open question."""
+        question, self._question = self._question, None
+        assert question is not None, "a question is open"
+        self.screen.asking = False
+        try:
+            self.agent.answer(question.id, answer, note)
+            self.screen.say(f"> {answer}{f': {note}' if note else ''}", "bold")
+        except OrkasError as error:
+            self.screen.say(sentence(error), "error")
 
     def _interrupted(self) -> None:
         """Ctrl-C: once stops the turn, twice leaves; at the prompt the first only says so."""

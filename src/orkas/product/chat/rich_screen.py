@@ -202,6 +202,8 @@ class RichScreen(Screen):
         return lines
 
     def _clock(self) -> str:
+        if self.asking:
+            return clip("waiting for your answer " + self.marks.dot + " Ctrl-C stops", self.width - 1, self.marks.more)
         doing = "thinking " + self.marks.dot + " " if self._thinking else ""
         text = f"{self._spin()} {doing}{int(time.monotonic() - self._begun)} s {self.marks.dot} Ctrl-C stops"
         return clip(text, self.width - 1, self.marks.more)

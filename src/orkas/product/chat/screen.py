@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, TextIO, TypeAlias, assert_never
 
 from orkas.infra.events import (
+    Approval,
     Compaction,
     Done,
     Event,
@@ -32,6 +33,7 @@ from orkas.infra.events import (
     UserInput,
 )
 from orkas.infra.terminal import inert
+from orkas.product.chat import asking
 from orkas.product.chat.words import Marks, call_summary, cells, clip, done_line, duration, failure, fold, one_line
 
 __all__ = ["PlainScreen", "Result", "Screen", "Tone", "choose_screen", "plain_for_want_of_packages"]
@@ -69,6 +71,8 @@ class Screen(ABC):
         self.out = out
         self.gone = False
         self.marks = Marks.of(out.encoding)
+        self.asking = False
+        """A question waits for the user's answer."""
         self.whole_thinking = False
         """Show the model's reasoning in full instead of a line."""
         self.results: deque[Result] = deque(maxlen=KEPT)
@@ -91,6 +95,7 @@ class Screen(ABC):
     def end(self) -> None:
         """The turn is over, however it ended; nothing that still changes is left on the screen."""
         self._thought()
+        self.asking = False
         self._calls.clear()
         self._held.clear()
         if self._sent:
@@ -142,6 +147,10 @@ class Screen(ABC):
                 self.reply(event.text)
             case ThinkingDelta():
                 self._think(event.text)
+            case Approval():
+                self.settle()
+                self.asking = True
+                asking.show(self, event)
             case ToolStart():
                 self.settle()
                 self._calls[event.id] = Call(one_line(event.name, 80), call_summary(event.input), time.monotonic())

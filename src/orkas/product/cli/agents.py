@@ -30,6 +30,10 @@ def settings_for(options: argparse.Namespace) -> config.Settings:
     settings = config.load(flags=flags)
     for text in settings.warnings:
         out.warning(text)
+    if config.file_path().exists():
+        from orkas.harness.policy.rules import Rules
+
+        Rules.load()  # a rule that cannot be used is told now, not with the first tool
     from orkas.providers.vendors.own import own
 
     for text in own().mistakes.values():

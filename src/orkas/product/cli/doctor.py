@@ -407,15 +407,30 @@ def _probes() -> Iterator[Finding]:
         yield Finding("probes", "ok", f"{held} of {len(results)} ways out of the sandbox are closed.")
 
 
+def _rules() -> Iterator[Finding]:
+    from orkas.harness.policy.grants import stored
+    from orkas.harness.policy.rules import Rules
+    from orkas.infra.errors import UsageError
+
+    try:
+        rules, granted = list(Rules.load()), stored()
+    except UsageError as error:
+        yield Finding("policy", "problem", f"No tool runs: {error}")
+        return
+    if rules or granted:
+        text = f"{len(rules)} rules of yours, {len(granted)} approvals for always (`orkas policy grants`)."
+        yield Finding("policy", "ok", text)
+
+
 def _plainly() -> Iterator[Finding]:
     """What a user must know and could think otherwise."""
     yield Finding(
-        "approve", "note", "Approvals do not exist yet, so --approve is `all` by default: what the policy would ask "
-        "about runs, what it denies does not; --approve none denies both.",
+        "approve", "note", "The chat asks before anything is changed; where nobody can be asked (`orkas run`) that is "
+        "denied, unless --approve edits or --approve all says otherwise.",
     )  # fmt: skip
 
 
 _CHECKS = (
     _versions, _home, _settings, _log, _model, _catalogue, _keys, _local_model, _terminal, _extras, _sessions, _undo,
-    _statistics, _sandbox, _plainly,
+    _statistics, _sandbox, _rules, _plainly,
 )  # fmt: skip

@@ -82,7 +82,8 @@ def turn_options(parser: Parser) -> None:
         "--image", metavar="FILE", action="append", default=[], help="an image for the model (repeatable)"
     )
     parser.add_argument(
-        "--approve", choices=("ask", "edits", "all", "none"), help="answer to the policy's questions (default: all)"
+        "--approve", choices=("ask", "edits", "all", "none"),
+        help="answer to the policy's questions (default: ask; where nobody can be asked that denies)",
     )
     parser.add_argument(
         "--fallback", metavar="M", action="append", default=[],

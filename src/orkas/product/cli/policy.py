@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from orkas.infra.errors import UsageError
 from orkas.product.cli import out, parsing
 
 __all__ = ["parser"]
@@ -20,15 +21,49 @@ def parser() -> parsing.Parser:
     check.add_argument(
         "shell_command", metavar="COMMAND", help="one shell command, quoted; after -- if it begins with a dash"
     )
+    add("grants", _grants, "list what you approved for always, with the number that revoke takes",
+        example="orkas policy grants --json")  # fmt: skip
+    revoke = add("revoke", _revoke, "take back what you approved for always", example="orkas policy revoke 1")
+    revoke.add_argument("number", metavar="N", type=int)
     return own
 
 
+def _grants(options: argparse.Namespace) -> int:
+    from orkas.harness.policy.grants import stored
+
+    found = stored()
+    if options.json:
+        out.data([
+            {"number": n, "rule": g.rule, "tool": g.tool, "folder": g.folder, "sandbox": g.sandbox, "ts": g.ts}
+            for n, g in enumerate(found, 1)
+        ])  # fmt: skip
+    else:
+        out.table([(str(n), g.shown) for n, g in enumerate(found, 1)])
+    return 0
+
+
+def _revoke(options: argparse.Namespace) -> int:
+    from orkas.harness.policy.grants import revoke
+
+    gone = revoke(options.number)
+    if gone is None:
+        raise UsageError(f"there is no approval {options.number}", hint="`orkas policy grants` lists them")
+    if options.json:
+        out.data({"revoked": gone.rule, "folder": gone.folder})
+    else:
+        out.line(f"no longer allowed: {gone.shown}")
+    return 0
+
+
 def _check(options: argparse.Namespace) -> int:
+    from orkas.harness.commands.effects import effects_of
     from orkas.harness.policy import check_command
 
-    verdict = check_command(parsing.plain(options.shell_command))
+    command = parsing.plain(options.shell_command)
+    verdict, effects = check_command(command), effects_of(command)
     if options.json:
-        out.data({"verdict": verdict.verdict, "reasons": list(verdict.reasons)})
+        about = {"effect": effects.kind, "effect_reasons": list(effects.reasons)}
+        out.data({"verdict": verdict.verdict, "reasons": list(verdict.reasons), **about})
     else:
         out.line(": ".join(part for part in (verdict.verdict, "; ".join(verdict.reasons)) if part))
     return 0

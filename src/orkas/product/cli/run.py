@@ -148,7 +148,7 @@ async def _turn(
     unwritten: OSError | None = None
     try:
         with stopping(agent.stop):
-            async with aclosing(agent.stream(prompt, images)) as events:
+            async with aclosing(agent.stream(prompt, images, headless=True)) as events:
                 async for event in events:
                     if isinstance(event, Done):
                         done = event

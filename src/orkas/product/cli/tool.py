@@ -30,7 +30,8 @@ def parser() -> parsing.Parser:
     run.add_argument("name", metavar="NAME")
     run.add_argument("arguments", metavar="JSON", help="the arguments as one JSON object")
     run.add_argument("--cwd", metavar="DIR", help="folder the tool works in (default: the current one)")
-    run.add_argument("--approve", choices=("ask", "edits", "all", "none"), help="answer to the policy's questions")
+    run.add_argument("--approve", choices=("ask", "edits", "all", "none"), default="all",
+        help="answer to the policy's questions (default: all, for you name the very call)",)
     return own
 
 
@@ -57,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(f"there is no tool {options.name!r}", hint=f"there are {', '.join(tools)}")
     call = ToolCall(id=f"call_{new_id()}", name=options.name, arguments=_arguments(options.arguments))
     settings = settings_for(options)
-    policy = _Watched(settings["approve"])
+    policy = _Watched(options.approve or "all")  # who types the call says yes to it
     context = ToolContext(_folder(options.cwd), sandbox="find" if walls(settings) else "off")
     return drive(_execute(call, tools, policy, context, as_json=options.json))
 

@@ -1,0 +1,113 @@
+"""The verbs and flags of git that only read. What its settings can start is looked at where the files are known."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from orkas.harness.commands.effects import Kind, Piece, Survey
+
+__all__ = ["ROWS", "reads"]
+
+_COMMON = (
+    r"-[pqsvzwbarRuMCBnDtmc]+|-[UMCSGLnlX]?\d+(%|,.*)?|--"
+    r"(stat(=.*)?|shortstat|numstat|dirstat|summary|name-only|name-status|patch|no-patch|raw|oneline|graph"
+    r"|decorate(=\w+)?"
+    r"|no-decorate|all|branches(=.*)?|tags(=.*)?|remotes(=.*)?|cached|staged|color(=\w+)?|no-color|word-diff(=\w+)?"
+    r"|ignore-all-space|ignore-space-change|ignore-blank-lines|no-renames|find-renames(=.*)?|diff-filter=\w+"
+    r"|abbrev(=\d+)?"
+    r"|abbrev-commit|no-abbrev-commit|pretty(=.*)?|format=.*|date=.*|since=.*|until=.*|after=.*|before=.*|author=.*"
+    r"|committer=.*|grep=.*|max-count=\d+|skip=\d+|follow|first-parent|merges|no-merges|reverse|topo-order|date-order"
+    r"|no-ext-diff|no-textconv|exit-code|quiet|check|full-index|minimal|patience|histogram|unified=\d+|merge-base"
+    r"|left-right|cherry-pick|no-pager|relative(=.*)?|submodule=\w+|ignore-submodules(=\w+)?|show-signature=no)"
+)
+ROWS: dict[str, str] = {
+    "status": r"-[sbuvz]+|-u(no|normal|all)|--(short|branch|porcelain(=v\d)?|long|verbose|ignored(=\w+)?|show-stash"
+    r"|untracked-files(=\w+)?|ahead-behind|no-ahead-behind|no-renames)",
+    "diff": _COMMON, "log": _COMMON + r"|-[SGL].+|-i|-E|-F", "show": _COMMON, "whatchanged": _COMMON,
+    "shortlog": r"-[sne]+|--(summary|numbered|email|all|no-merges|since=.*|until=.*)",
+    "rev-parse": r"--(abbrev-ref|short(=\d+)?|show-toplevel|verify|quiet|git-dir|is-inside-work-tree|show-prefix"
+    r"|symbolic-full-name|all|branches|tags|show-cdup|is-bare-repository)|-q",
+    "rev-list": r"--(count|all|max-count=\d+|since=.*|until=.*|no-merges|left-right|objects)|-n?\d*",
+    "ls-files": r"-[cdmoiskutvz]+|--(cached|deleted|modified|others|ignored|stage|exclude-standard|full-name"
+    r"|error-unmatch)",
+    "ls-tree": r"-[drtlz]+|--(name-only|full-name|full-tree)",
+    "blame": r"-[wltfnsce]+|-L.*|-[MC]+\d*|--(date=.*|porcelain|line-porcelain|show-email)",
+    "describe": r"--(tags|all|always|dirty|long|abbrev=\d+|match=.*|exact-match|contains)",
+    "branch": r"-[avrl]+|-vv|--(all|remotes|list|show-current|merged|no-merged|contains|sort=.*|format=.*"
+    r"|color(=\w+)?)",
+    "tag": r"-l|-n\d*|--(list|sort=.*|merged|no-merged|contains|points-at|format=.*)",
+    "remote": r"-v|--verbose", "stash": r"(?!)", "reflog": r"-n?\d*|--(all|date=.*)",
+    "cat-file": r"-[tspe]", "merge-base": r"--(is-ancestor|all|fork-point|octopus)", "name-rev": r"--(name-only|tags)",
+    "for-each-ref": r"--(format=.*|sort=.*|count=\d+|merged|contains)", "show-ref": r"--(heads|tags|verify|quiet|hash)",
+    "grep": r"-[nilLcwEFGPvqhHrIo]+|-[ABCe]|-[ABC]\d+|--(line-number|ignore-case|count|cached|untracked|name-only"
+    r"|files-with-matches|word-regexp|extended-regexp|fixed-strings|perl-regexp|heading|break|show-function"
+    r"|color(=\w+)?)",
+    "count-objects": r"-[vH]+", "version": r"--build-options", "check-ignore": r"-[vnq]+",
+    "config": r"--(list|get|get-all|get-regexp|show-origin|show-scope|name-only|local|global|null)|-[lz]",
+    "worktree": r"--porcelain|-v", "diff-tree": _COMMON, "diff-index": _COMMON, "diff-files": _COMMON,
+}  # fmt: skip
+_BARE_OK = {"branch": 0, "tag": 0, "remote": 0, "version": 0}
+"""An argument beside the flags would make something, unless a flag asks for a list."""
+_LISTS = re.compile(r"-l|--(list|merged|no-merged|contains|points-at)")
+_WORDS = {"stash": ("list", "show"), "worktree": ("list",), "reflog": ("show",)}
+_TAKE_VALUES = ("log", "show", "diff", "grep", "blame", "rev-list", "reflog")
+_VALUED = frozenset({"-n", "-e", "-A", "-B", "-C", "-S", "-G", "-L", "-U"})
+
+
+def reads(survey: Survey, rest: list[Piece]) -> tuple[Kind, str]:
+    """A verb that only reads, with flags that do.
+
+    Raises:
+        Unknown: anything else.
+    """
+    from orkas.harness.commands.effects import Unknown
+
+    while rest and rest[0].fixed and rest[0].text in ("--no-pager", "--no-optional-locks"):
+        rest = rest[1:]
+    if rest and rest[0].fixed and rest[0].text == "--version" and len(rest) == 1:
+        return "reads", ""
+    if not rest or not rest[0].fixed or rest[0].text not in ROWS:
+        raise Unknown(f"git {rest[0].text if rest else ''} is not known to only read".replace("  ", " "))
+    if survey.scope.cwd != ".":
+        raise Unknown("git works in another folder, whose settings can run programs")
+    verb, args = rest[0].text, rest[1:]
+    flags, words = _sorted(verb, args)
+    if verb in _BARE_OK and words and not any(_LISTS.fullmatch(f) for f in flags):
+        raise Unknown(f"git {verb} may change something")
+    if verb in _WORDS and (words[:1] or [""])[0] not in (*_WORDS[verb], "" if verb == "reflog" else "?"):
+        raise Unknown(f"git {verb} may change something")
+    if verb == "config" and not any(f in ("-l", "--list", "--get", "--get-all", "--get-regexp") for f in flags):
+        raise Unknown("git config may change something")
+    for piece in args:
+        if "%G" in piece.text or (not piece.fixed and piece.text.startswith("-")):
+            raise Unknown(f"git {verb} may check signatures, which starts another program")
+        survey.read(piece)
+    return "reads", ""
+
+
+def _sorted(verb: str, args: list[Piece]) -> tuple[list[str], list[str]]:
+    """Flags, all of which the row knows, and the rest."""
+    from orkas.harness.commands.effects import Unknown
+
+    row = re.compile(ROWS[verb], re.DOTALL)
+    flags: list[str] = []
+    words: list[str] = []
+    only, i = False, 0
+    while i < len(args):
+        piece = args[i]
+        i += 1
+        if piece.wild and not only:
+            raise Unknown(f"git {verb} with an argument that may be a flag")
+        if only or not piece.text.startswith("-"):
+            words.append(piece.text)
+        elif piece.text == "--":
+            only = True
+        elif piece.text in _VALUED and piece.fixed and verb in _TAKE_VALUES:
+            i += 1
+        elif not piece.fixed or not row.fullmatch(piece.text):
+            raise Unknown(f"git {verb} with {piece.text[:40]} is not known to only read")
+        else:
+            flags.append(piece.text)
+    return flags, words

@@ -1,0 +1,299 @@
+"""Which tool calls run, which need a person's yes, which never run.
+
+Three things are asked in turn: the block list and what always needs a person (``check_command``), the user's rules and
+grants, and the mode. Deny beats ask beats allow, whichever of them says so. What a command does is told by
+``orkas.harness.commands.effects``, which trusts only what it knows. None of this is a sandbox: it decides what is
+started, the sandbox decides what a started program can reach.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+from orkas.harness.tool import Tool, ToolContext
+from orkas.infra.errors import OrkasError, UsageError
+
+if TYPE_CHECKING:
+    from orkas.harness.commands.effects import Effects
+    from orkas.harness.policy.grants import Grant, Grants
+    from orkas.harness.policy.rules import Rules
+
+__all__ = ["Mode", "Policy", "Verdict", "as_judged", "check_command", "sandbox_of"]
+
+Mode: TypeAlias = Literal["ask", "edits", "all", "none"]
+Decision: TypeAlias = Literal["allow", "ask", "deny"]
+
+EDITS = frozenset({"write_file", "edit_file", "apply_patch"})
+READS = frozenset({"read_file", "list_files", "search_files", "read_result"})
+_BEYOND = {"network": "it wants the network", "outside": "it wants to run outside the sandbox"}
+"""Arguments of ``shell`` that are a permission of their own."""
+_NO = (None, False, "false", "0")
+"""Their values that say no. Whatever is not plainly a no is a yes."""
+_MAX_COMMAND = 20_000
+"""Characters of a command outside here-documents beyond which nobody reads it: ask."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    verdict: Decision
+    reasons: list[str]
+    """Plain clauses, empty when allowed without remark."""
+    grant: Grant | None = None
+    """What a yes for longer than once would store; None: it can be said once only, or nothing is asked."""
+
+
+_ALLOW = Verdict("allow", [])
+
+
+@functools.lru_cache(maxsize=64)
+def check_command(command: str) -> Verdict:
+    """Judge a shell command by its text; nothing is run or looked up.
+
+    ``deny``: the block list. ``ask``: what it does cannot be told from the text, or reaches beyond the working folder.
+    """
+    from orkas.harness.commands.danger import (
+        Judge,  # the grammar is loaded with the first command, not with the package
+    )
+
+    judge = Judge()
+    judge.command(command)
+    denied = [reason for level, reason in judge.findings if level == "deny"]
+    if denied:
+        return Verdict("deny", denied)
+    asked = [reason for _, reason in judge.findings]
+    if len(command) > _MAX_COMMAND and "<<" not in command:
+        asked.append("it is too long to be read")
+    return Verdict("ask", asked) if asked else _ALLOW
+
+
+_QUIET_GIT = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "diff.ignoreSubmodules",
+    "GIT_CONFIG_VALUE_1": "dirty",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""git without what its own settings could start while it only reads."""
+
+
+def as_judged(command: str) -> tuple[str, Mapping[str, str]]:
+    """The command as it is run, and variables for it. One that only reads is written again with each argument in
+    quotes, so that the shell cannot read it in another way than the policy did; every other runs as it is."""
+    from orkas.harness.commands.effects import effects_of
+
+    effects = effects_of(command)
+    if effects.kind != "reads":
+        return command, {}
+    return effects.text or command, _QUIET_GIT if "git" in effects.programs else {}
+
+
+class Policy:
+    """The one seam between a call of the model and its execution: asked before each tool runs.
+
+    ``mode``: ``ask``: what only reads runs, the rest is asked; ``edits``: writing in the working folder is approved
+    too; ``all``: whatever would be asked is approved; ``none``: it is denied. A deny is never approved.
+    ``headless``: there is nobody to ask, so every question is denied. ``rules``: None takes those of the user's
+    configuration.
+    """
+
+    def __init__(self, mode: Mode = "ask", *, headless: bool = True, rules: Rules | None = None) -> None:
+        self.mode: Mode = mode
+        self.headless = headless
+        self._rules = rules
+        self._grants: Grants | None = None
+
+    @property
+    def grants(self) -> Grants:
+        """What this agent's user has approved so far."""
+        if self._grants is None:
+            from orkas.harness.policy.grants import Grants
+
+            self._grants = Grants()
+        return self._grants
+
+    @property
+    def rules(self) -> Rules:
+        """The user's rules.
+
+        Raises:
+            UsageError: one of them cannot be used.
+        """
+        if self._rules is None:
+            from orkas.harness.policy.rules import Rules
+
+            self._rules = Rules.load()
+        return self._rules
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether ``decide`` can say ``ask`` at all."""
+        return not self.headless and self.mode in ("ask", "edits")
+
+    def decide(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        context: ToolContext | None = None,
+        *,
+        of: Tool | None = None,
+    ) -> Verdict:
+        """``ask`` is answered only where somebody can be asked. ``of``: the tool, which may say ``read_only`` and
+        ``touches`` of itself; one that does not was given by the program that runs us, and is allowed unless a rule
+        speaks."""
+        given = arguments or {}
+        context = context or ToolContext(Path.cwd())
+        paths = _paths(tool, given, context, of)
+        try:
+            rule = self.rules.judge(tool, given, context.cwd, paths) if self.rules else None
+        except UsageError as error:
+            return Verdict("deny", [str(error)])
+        if rule is not None and rule.level == "deny":
+            return Verdict("deny", [f"the rule “{rule}” denies it"])
+        fixed = self._fixed(tool, given, context, paths)
+        if fixed is not None and fixed.verdict == "deny":
+            return fixed
+        reasons = list(fixed.reasons) if fixed is not None else []
+        if rule is not None and rule.level == "ask":
+            reasons.append(f"the rule “{rule}” asks")
+        if reasons:
+            return self._settled(reasons, None, "all")
+        if rule is not None:
+            return _ALLOW
+        return self._by_mode(tool, given, context, paths, getattr(of, "read_only", None))
+
+    def _fixed(
+        self, tool: str, arguments: Mapping[str, Any], context: ToolContext, paths: Sequence[str]
+    ) -> Verdict | None:
+        """What holds whatever rules, grants and mode say: a deny, or a question that must be put each time."""
+        if tool == "shell":
+            command = arguments.get("command")
+            verdict = check_command(command) if isinstance(command, str) else _ALLOW
+            if verdict.verdict == "deny":
+                return verdict
+            walls = context.sandbox != "off"
+            asked = [why for name, why in _BEYOND.items() if walls and arguments.get(name) not in _NO]
+            if isinstance(command, str) and (ours := _own_data(command, context.cwd)):
+                return Verdict("deny", [f"it changes {ours}, which is Orkas' own data"])
+            return Verdict("ask", [*verdict.reasons, *asked])
+        if tool in EDITS:
+            return _odd_path(tool, paths)
+        return None
+
+    def _by_mode(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        paths: Sequence[str],
+        read_only: bool | None,
+    ) -> Verdict:
+        if tool == "shell":
+            command = arguments.get("command")
+            if not isinstance(command, str):
+                return _ALLOW  # the tool says what is wrong with it
+            asked, by_edits = self._about_command(command, context)
+        elif tool in EDITS:
+            asked, by_edits = [f"{tool} changes {', '.join(paths) or 'files'}"], True
+        elif self.rules.names(tool):
+            asked, by_edits = ["no rule of [policy] names this host"], False
+        elif tool in READS or read_only is not False:
+            return _ALLOW
+        else:
+            asked, by_edits = [f"{tool} may change something"], False
+        if not asked or (by_edits and self.mode == "edits"):
+            return _ALLOW
+        from orkas.harness.policy.grants import grant_for
+
+        grant = grant_for(tool, arguments, context.cwd, sandbox_of(context), paths if tool in EDITS else ())
+        if self.grants.holds(grant):
+            return _ALLOW
+        return self._settled(asked, grant, "edits" if by_edits else "all")
+
+    def _about_command(self, command: str, context: ToolContext) -> tuple[list[str], bool]:
+        """What a person is asked about a command, nothing when it only reads; whether mode ``edits`` approves it."""
+        from orkas.harness.commands.effects import effects_of
+        from orkas.harness.policy import surroundings
+
+        effects = effects_of(command)
+        cwd, walls = context.cwd, context.sandbox != "off"
+        odd = surroundings.harmful(effects, cwd, sandboxed=walls)
+        if effects.kind == "reads":
+            return odd, False
+        odd += surroundings.deletes_much(command, cwd)
+        within = effects.kind == "writes" or (walls and effects.kind == "unknown")
+        return [*(effects.reasons or ("what it does is not known",)), *odd], within and not odd
+
+    def _settled(self, reasons: list[str], grant: Grant | None, flag: str) -> Verdict:
+        if self.mode == "all":
+            return Verdict("allow", reasons)
+        if self.mode == "none":
+            return Verdict("deny", [*reasons, "nothing is approved here (--approve none)"])
+        if self.headless:
+            return Verdict("deny", [*reasons, f"nobody can be asked here; --approve {flag} would allow it"])
+        return Verdict("ask", reasons, grant)
+
+
+def sandbox_of(context: ToolContext) -> str:
+    """The sandbox that commands run in, as grants name it; empty: none."""
+    if isinstance(context.sandbox, str):
+        return "" if context.sandbox == "off" else "on"
+    return context.sandbox.name
+
+
+_HEADS = re.compile(r"^\s*(?:\*\*\* [A-Za-z ]+:|---|\+\+\+|rename (?:from|to)|diff --git) *(.+)", re.MULTILINE)
+"""Lines of a patch that name files."""
+
+
+def _paths(tool: str, arguments: Mapping[str, Any], context: ToolContext, of: Tool | None) -> list[str]:
+    """The files that a call names, as it names them; for a patch, as the tool understands it."""
+    from orkas.harness.policy.rules import paths_of
+
+    paths = paths_of(arguments)
+    if tool != "apply_patch":
+        return paths
+    touches = getattr(of, "touches", None)
+    if touches is not None:
+        with suppress(OrkasError):  # the tool will say what is wrong with its arguments
+            paths += [shown_in(path, context.cwd) for path in touches(dict(arguments), context) or ()]
+    heads = [head.strip() for head in _HEADS.findall(str(arguments.get("patch")))]
+    odd = [head for head in heads if any(_is_git(part.strip()) for part in head.replace("\\", "/").split("/"))]
+    return list(dict.fromkeys([*paths, *odd])) or heads
+
+
+def shown_in(path: Path, cwd: Path) -> str:
+    """A path as it is called in the working folder."""
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+
+
+def _is_git(part: str) -> bool:
+    return part.casefold().rstrip(". ") == ".git"
+
+
+def _odd_path(tool: str, paths: Sequence[str]) -> Verdict | None:
+    from orkas.harness.policy.rules import is_device
+
+    for path in paths:
+        if is_device(path):
+            return Verdict("deny", [f"{path} names a device or another machine, not a file here"])
+        if any(_is_git(part.strip()) for part in path.replace("\\", "/").split("/")):
+            return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
+    return None
+
+
+def _own_data(command: str, cwd: Path) -> str:
+    """The file of Orkas' own data that a command changes, as far as its text tells."""
+    from orkas.harness.commands.effects import effects_of
+    from orkas.harness.policy import surroundings
+
+    effects: Effects = effects_of(command)
+    return next((p for p in (*effects.written, *effects.beyond) if surroundings.is_our_data(p, cwd)), "")

@@ -1,0 +1,313 @@
+"""The user's own rules: which calls are allowed, asked about or denied.
+
+A rule is one line, ``TOOL`` or ``TOOL: PATTERN``. The pattern of ``shell`` is the beginning of a command, that of a
+file tool a path or a pattern of paths, that of a web tool a host. Rules are read from ``[policy]`` in the user's
+``config.toml`` and from nowhere else; deny beats ask beats allow, whatever source they are from.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from orkas.infra.errors import UsageError
+from orkas.infra.home import home
+
+__all__ = ["LEVELS", "Level", "Rule", "Rules", "host_of", "is_device", "paths_of"]
+
+Level: TypeAlias = Literal["allow", "ask", "deny"]
+LEVELS: tuple[Level, ...] = ("allow", "ask", "deny")
+_TOOL = re.compile(r"[A-Za-z_][\w.-]*|\*")
+WEB = frozenset({"web_fetch"})
+_PATH_NAMES = ("path", "paths", "file", "files", "source", "target", "destination", "from", "to")
+_HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*|\[[0-9a-f:.]+\]")
+
+
+class Rule(msgspec.Struct, frozen=True):
+    level: Level
+    tool: str
+    """A name, or ``*`` for every tool."""
+    pattern: str = ""
+    """Empty: every call of the tool."""
+
+    @classmethod
+    def read(cls, level: Level, text: object) -> Rule:
+        """A rule as it stands in the configuration.
+
+        Raises:
+            UsageError: it is none, or one that could match nothing.
+        """
+        if not isinstance(text, str) or not text.isprintable():
+            raise _no_rule(text, "it must be text of one line")
+        tool, colon, pattern = (part.strip() for part in text.partition(":"))
+        if not _TOOL.fullmatch(tool) or (colon and not pattern):
+            raise _no_rule(text, "it has the form \"TOOL\" or \"TOOL: PATTERN\"")
+        rule = cls(level, tool, pattern)
+        if pattern:
+            rule._check(text)
+        return rule
+
+    def _check(self, text: str) -> None:
+        if self.tool == "*":
+            raise _no_rule(text, "a pattern needs the name of a tool")
+        if self.tool == "shell":
+            try:
+                words = shlex.split(self.pattern)
+            except ValueError:
+                words = []
+            if not words:
+                raise _no_rule(text, "its quotes do not match")
+        elif self.tool in WEB and not _HOST.fullmatch(self.pattern.lower()):
+            raise _no_rule(text, "its pattern must be a host, such as docs.python.org or *.python.org")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of a pattern of ``shell``."""
+        return tuple(shlex.split(self.pattern))
+
+    def __str__(self) -> str:
+        return f"{self.tool}: {self.pattern}" if self.pattern else self.tool
+
+
+def _no_rule(text: object, why: str) -> UsageError:
+    return UsageError(f"{text!r} is no rule of [policy]: {why}", hint=f"correct it in {home() / 'config.toml'}")
+
+
+class Rules:
+    """All rules in force, from all sources."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules = list(rules)
+
+    @classmethod
+    def load(cls) -> Rules:
+        """The rules of the user's configuration.
+
+        Raises:
+            UsageError: the file cannot be read, or one of its rules cannot be used: none is left out in silence.
+        """
+        if not (home() / "config.toml").exists():
+            return cls()
+        from orkas.infra import config
+
+        table = config.content().get("policy", {})
+        if not isinstance(table, dict) or set(table) - set(LEVELS):
+            raise UsageError(
+                "[policy] in config.toml can hold allow, ask and deny", hint="each is a list of rules"
+            )
+        found = []
+        for level in LEVELS:
+            given = table.get(level, [])
+            if not isinstance(given, list):
+                raise UsageError(f"{level} in [policy] must be a list of rules", hint='such as ["shell: git status"]')
+            found += [Rule.read(level, text) for text in given]
+        return cls(found)
+
+    def __add__(self, other: Rules) -> Rules:
+        return Rules([*self._rules, *other._rules])
+
+    def __iter__(self) -> Any:
+        return iter(self._rules)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def names(self, tool: str) -> bool:
+        """Whether a rule allows some hosts for this web tool: then the others are asked about."""
+        return tool in WEB and any(r.level == "allow" and r.tool == tool for r in self._rules)
+
+    def judge(
+        self, tool: str, arguments: Mapping[str, Any], cwd: Path, paths: Sequence[str] | None = None
+    ) -> Rule | None:
+        """The rule that decides: a denying one before one that asks before one that allows. None: no rule speaks.
+
+        ``paths``: the files that the call names; None: as its arguments say.
+        """
+        found: Rule | None = None
+        about = _About(tool, arguments, cwd, paths_of(arguments) if paths is None else paths)
+        for rule in self._rules:
+            if rule.tool not in ("*", tool) or (found and LEVELS.index(rule.level) <= LEVELS.index(found.level)):
+                continue
+            if about.met(rule):
+                found = rule
+        return found
+
+
+class _About:
+    """One call, taken apart as far as the rules need it."""
+
+    def __init__(self, tool: str, arguments: Mapping[str, Any], cwd: Path, paths: Sequence[str]) -> None:
+        self.tool = tool
+        self.arguments = arguments
+        self.cwd = cwd
+        self.paths = paths
+
+    def met(self, rule: Rule) -> bool:
+        if not rule.pattern:
+            return True
+        if self.tool == "shell":
+            command = self.arguments.get("command")
+            return isinstance(command, str) and _command_met(rule, command)
+        if self.tool in WEB:
+            return _host_met(rule, host_of(self.arguments.get("url")))
+        paths = self.paths
+        if rule.level == "allow":
+            return bool(paths) and all(_path_met(rule.pattern, path, self.cwd, loose=False) for path in paths)
+        return any(_path_met(rule.pattern, path, self.cwd, loose=True) for path in paths)
+
+
+# commands
+
+
+def _command_met(rule: Rule, command: str) -> bool:
+    """What tightens is met also where it cannot be told what a command starts."""
+    words = rule.words
+    if rule.level == "allow":
+        return _all_allowed(words, command)
+    from orkas.harness.commands.danger import started
+
+    commands, whole = started(command)
+    return not whole or any(_is_told(words, argv) for argv in commands)
+
+
+def _is_told(words: Sequence[str], argv: Sequence[str]) -> bool:
+    """The program by its name, however it is spelled, and the words behind it in this order, others between them."""
+    if not argv or posixpath.basename(argv[0]).casefold() != posixpath.basename(words[0]).casefold():
+        return False
+    rest = iter(argv[1:])
+    return all(any(word == one for one in rest) for word in words[1:])
+
+
+def _all_allowed(words: tuple[str, ...], command: str) -> bool:
+    """Each part of the command is this one or only reads; at least one is it."""
+    from orkas.harness.commands.effects import effects_of
+
+    effects = effects_of(command)
+    meant = [p for p in effects.parts if p.kind != "reads"]
+    return bool(meant) and all(_is_meant(words, p.argv) for p in meant if p.whole) and all(p.whole for p in meant)
+
+
+def _is_meant(words: tuple[str, ...], argv: tuple[str, ...]) -> bool:
+    """``npm test`` means ``npm test --silent`` too. Of a program that runs others, or whose harmless uses are known,
+    only these very words are meant: ``find`` does not mean ``find -exec``."""
+    if argv == words:
+        return True
+    return argv[: len(words)] == words and not _needs_all(words)
+
+
+def _needs_all(words: tuple[str, ...]) -> bool:
+    from orkas.harness.commands import known, reading, runners
+    from orkas.harness.commands.git_reading import ROWS
+
+    name = posixpath.basename(words[0]).casefold()
+    if name == "git":
+        return len(words) < 2 or words[1].startswith("-") or words[1] in ROWS
+    return (
+        name in known.SHELLS
+        or name in runners.WRAPPERS
+        or name in runners.START_OTHERS
+        or name in reading.KNOWN
+        or (bool(known.INTERPRETERS.match(name)) and len(words) < 2)
+        or name in known.PRIVILEGE
+    )
+
+
+# paths
+
+
+def paths_of(arguments: Mapping[str, Any]) -> list[str]:
+    """What in the arguments names files."""
+    found: list[str] = []
+    for name in _PATH_NAMES:
+        value = arguments.get(name)
+        values = value if isinstance(value, list) else [value]
+        found += [one for one in values if isinstance(one, str)]
+    return found
+
+
+def is_device(path: str) -> bool:
+    """A name that is no path in a folder on Windows: a device, another machine, a place relative to a drive."""
+    text = path.replace("/", "\\")
+    if text.startswith(("\\\\", "\\??\\")) and not path.startswith("/"):
+        return True
+    drive = re.match(r"[A-Za-z]:(?!\\)", text)
+    stem = re.split(r"[.:]", text.rpartition("\\")[2])[0].strip().casefold()
+    return bool(drive) or (os.name == "nt" and re.fullmatch(r"con|prn|aux|nul|(com|lpt)\d", stem) is not None)
+
+
+def _path_met(pattern: str, path: str, cwd: Path, *, loose: bool) -> bool:
+    """``loose``: met by the name given or the file behind it, in any case of letters; else by the file alone."""
+    real = os.path.realpath(os.path.join(cwd, os.path.expanduser(path)))  # noqa: PTH111, PTH118 - as it is written
+    names = [real]
+    if loose:
+        names.append(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))))  # noqa: PTH111, PTH118
+    wanted = os.path.expandvars(pattern)
+    for name in names:
+        if _one_met(wanted, name, str(cwd), loose=loose) or _one_met(wanted, name, os.path.realpath(cwd), loose=loose):
+            return True
+    return False
+
+
+def _one_met(pattern: str, name: str, cwd: str, *, loose: bool) -> bool:
+    if pattern.startswith(("~", "/")):
+        base = os.path.normpath(os.path.expanduser(pattern))  # noqa: PTH111
+        if not any(c in pattern for c in "*?["):
+            bases = {base, os.path.realpath(base)} if loose else {os.path.realpath(base)}
+            return any(_below(name, one, loose=loose) for one in bases)
+        root = "/"
+        pattern = base
+    else:
+        root = cwd
+        if not _below(name, cwd, loose=False) or name == cwd:
+            return False
+    from pathspec import GitIgnoreSpec
+
+    relative = os.path.relpath(name, root)
+
+    if loose:
+        relative, pattern = relative.casefold(), pattern.casefold()
+    return GitIgnoreSpec.from_lines([pattern.removeprefix("./")]).match_file(relative)
+
+
+def _below(name: str, folder: str, *, loose: bool) -> bool:
+    """By parts, not by letters: ``/srv/app`` does not hold ``/srv/app-secrets``."""
+    parts, above = Path(name).parts, Path(folder).parts
+    if loose:
+        parts, above = tuple(p.casefold() for p in parts), tuple(p.casefold() for p in above)
+    return parts[: len(above)] == above
+
+
+# hosts
+
+
+def host_of(url: object) -> str:
+    """The host of a web address, in small letters; empty when it has none that can be compared."""
+    if not isinstance(url, str) or not url.isprintable() or "\\" in url:
+        return ""
+    try:
+        host = (urlsplit(url.strip()).hostname or "").rstrip(".").lower()
+    except ValueError:
+        return ""
+    try:
+        host = host if ":" in host else host.encode("idna").decode()
+    except UnicodeError:
+        return ""
+    return host if re.fullmatch(r"[a-z0-9:][a-z0-9.:_-]*", host) else ""
+
+
+def _host_met(rule: Rule, host: str) -> bool:
+    """Label by label. An address without a host is met by whatever tightens."""
+    if not host:
+        return rule.level != "allow"
+    pattern = rule.pattern.lower().rstrip(".").strip("[]")
+    if pattern.startswith("*."):
+        return host.endswith(pattern[1:])
+    return host == pattern

@@ -1,0 +1,210 @@
+"""What the text of a command cannot tell and the disk can: where a path really leads, which file a program name runs,
+what the settings of a repository would start. Only looks; a doubt counts against the command."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orkas.harness.commands.reading import BUILTINS
+from orkas.infra.paths import is_ours
+from orkas.infra.process import environment
+
+if TYPE_CHECKING:
+    from orkas.harness.commands.effects import Effects
+
+__all__ = ["MANY_FILES", "deletes_much", "harmful", "is_our_data"]
+
+MANY_FILES = 200
+"""Files that one command may remove without being asked about."""
+_SYSTEM = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
+"""Programs of the system, also where the whole disk is the working folder."""
+_MAX_MATCHES = 1_000
+"""Names that a pattern may stand for before it is not looked at any further."""
+_MAX_CONFIG = 100_000
+
+
+def leads_out(path: str, cwd: Path, *, existing: bool) -> bool:
+    """Whether a path of a command leads out of the working folder, links followed. ``existing``: only if it is there,
+    for what is read may be no path at all."""
+    whole = os.path.join(cwd, os.path.expanduser(path))  # noqa: PTH111, PTH118 - kept as written until it is resolved
+    if existing and not os.path.lexists(whole):
+        return False
+    return not Path(os.path.realpath(whole)).is_relative_to(os.path.realpath(cwd))
+
+
+def _matches_lead_out(pattern: str, cwd: Path) -> bool:
+    """Whether a name, or one that a pattern stands for, is a link out of the working folder."""
+    if not any(c in pattern for c in "*?["):
+        return leads_out(pattern, cwd, existing=True)
+    import glob
+
+    for n, path in enumerate(glob.iglob(pattern, root_dir=cwd, include_hidden=True)):  # noqa: PTH207 - from this folder
+        if n >= _MAX_MATCHES or leads_out(path, cwd, existing=True):
+            return True
+    return False
+
+
+def is_our_data(path: str, cwd: Path) -> bool:
+    """Whether a path leads into Orkas' own data."""
+    return is_ours(Path(os.path.realpath(os.path.join(cwd, os.path.expanduser(path)))))  # noqa: PTH111, PTH118
+
+
+def program_of_workspace(name: str, cwd: Path, search: str) -> bool:
+    """Whether the name of a program may run a file of the working folder."""
+    if "/" in name:
+        return True
+    root = os.path.realpath(cwd)
+    for folder in search.split(":"):
+        found = os.path.join(cwd, folder, name)  # noqa: PTH118
+        if os.access(found, os.X_OK) and not os.path.isdir(found):  # noqa: PTH112
+            if folder in _SYSTEM:
+                return False
+            inside = not os.path.isabs(folder) or _within(os.path.realpath(found), root)  # noqa: PTH117
+            return inside or _within(os.path.abspath(folder), root)  # noqa: PTH100
+    return False
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def files_below(paths: Iterable[str], cwd: Path, limit: int = MANY_FILES) -> int:
+    """How many files lie below these paths, counted up to ``limit`` + 1."""
+    count = 0
+    for path in paths:
+        waiting = [os.path.join(cwd, path)]  # noqa: PTH118
+        while waiting and count <= limit:
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        count += 1
+                        if count > limit:
+                            break
+            except OSError:
+                count += 1
+    return count
+
+
+# git
+
+
+def settings_that_run(cwd: Path) -> str:
+    """The first setting of the repository that this folder belongs to of which it is not known that it runs nothing;
+    empty when there is none."""
+    found = _git_folder(cwd)
+    if found is None:
+        return ""
+    if isinstance(found, str):
+        return found
+    folders = [found]
+    try:
+        common = (found / "commondir").read_text().strip()
+        folders.append(found / common)
+    except (OSError, ValueError):
+        pass
+    for folder in folders:
+        for name in ("config", "config.worktree"):
+            if odd := _odd_setting(folder / name):
+                return odd
+    return ""
+
+
+def _git_folder(cwd: Path) -> Path | str | None:
+    """Where git would look for its settings; a sentence when that is odd."""
+    for folder in (cwd, *cwd.parents):
+        marker = folder / ".git"
+        if marker.is_dir():
+            return marker
+        if marker.is_file():
+            try:
+                text = marker.read_text()
+            except (OSError, ValueError):
+                return "a .git file that cannot be read"
+            found = re.fullmatch(r"gitdir: ([^\n]+)\n?", text)
+            return folder / found[1] if found else "a .git file that cannot be read"
+        if (folder / "HEAD").exists() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
+            return folder
+    return None
+
+
+_SECTION = re.compile(r'\[\s*([A-Za-z][\w.-]*)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)')
+_KEY = re.compile(r"([A-Za-z][\w-]*)\s*(=.*)?")
+
+
+def _odd_setting(path: Path) -> str:
+    from orkas.harness.commands.git import is_harmless
+
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            text = file.read(_MAX_CONFIG + 1).decode()
+    except (OSError, ValueError):
+        return "settings that cannot be read"
+    if len(text) > _MAX_CONFIG or "\\\n" in text:
+        return "settings that cannot be read"
+    section = ""
+    for whole in text.splitlines():
+        line = whole.strip()
+        if found := _SECTION.fullmatch(line):
+            section = f"{found[1]}.{found[2]}." if found[2] is not None else f"{found[1]}."
+            line = found[3].strip()
+        if not line or line[0] in "#;":
+            continue
+        key = _KEY.match(line)
+        name = f"{section}{key[1]}" if key else line
+        if not key or not is_harmless(name) or name.casefold() == "log.showsignature":
+            return name
+    return ""
+
+
+# all of it
+
+
+def deletes_much(command: str, cwd: Path) -> list[str]:
+    """What speaks against the deletions in a command, though they stay in the working folder."""
+    from orkas.harness.commands.danger import started
+
+    found: list[str] = []
+    for argv in started(command)[0]:
+        name = os.path.basename(argv[0]).casefold() if argv else ""  # noqa: PTH119
+        flags = [a for a in argv[1:] if a.startswith("-")]
+        if name in ("find", "gfind") and "-delete" in flags:
+            found.append("find -delete removes what it finds, however much that is")
+        elif name in ("rm", "grm") and any(re.match(r"-[a-zA-Z]*[rR]|--r", flag) for flag in flags):
+            targets = [a for a in argv[1:] if not a.startswith("-") and not a.startswith("/")]
+            if any(re.fullmatch(r"(.*/)?[*.?]+", target) for target in targets):
+                found.append("it removes everything in a folder")
+            elif files_below(targets, cwd) > MANY_FILES:
+                found.append(f"it removes more than {MANY_FILES} files")
+    return found
+
+
+def harmful(effects: Effects, cwd: Path, *, sandboxed: bool) -> list[str]:
+    """What speaks against a command besides its text, as clauses. In a sandbox it cannot read what it must not."""
+    found: list[str] = []
+    search = environment()["PATH"]
+    if effects.kind == "reads":
+        found += [
+            f"{name} may be a program of the working folder"
+            for name in effects.programs
+            if name not in BUILTINS and program_of_workspace(name, cwd, search)
+        ]
+        if "git" in effects.programs and (setting := settings_that_run(cwd)):
+            found.append(f"the settings of this repository can run a program ({setting})")
+    out = [path for path in effects.written if leads_out(path, cwd, existing=False)]
+    found += [f"{path} leads out of the working folder" for path in out]
+    if not sandboxed:
+        for path in effects.outside:
+            if path == "?":
+                found.append("which files it reads is known only when it runs")
+            elif leads_out(path, cwd, existing=True):
+                found.append(f"it reads {path}, outside the working folder")
+        found += [f"{path} leads out of the working folder" for path in effects.read if _matches_lead_out(path, cwd)]
+    return list(dict.fromkeys(found))
