@@ -32,6 +32,8 @@ Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
 EDITS = frozenset({"write_file", "edit_file", "apply_patch"})
 READS = frozenset({"read_file", "list_files", "search_files", "read_result"})
+_JUDGED = EDITS | {"shell"}
+"""Tools that are judged by what they are asked to do, also where no rule speaks."""
 _BEYOND = {"network": "it wants the network", "outside": "it wants to run outside the sandbox"}
 """Arguments of ``shell`` that are a permission of their own."""
 _NO = (None, False, "false", "0")
@@ -150,13 +152,16 @@ class Policy:
         """``ask`` is answered only where somebody can be asked. ``of``: the tool, which may say ``read_only`` and
         ``touches`` of itself; one that does not was given by the program that runs us, and is allowed unless a rule
         speaks."""
+        try:
+            rules = self.rules
+        except UsageError as error:
+            return Verdict("deny", [str(error)])
+        if not rules and tool not in _JUDGED and getattr(of, "read_only", None) is not False:
+            return _ALLOW  # nothing below has a word to say
         given = arguments or {}
         context = context or ToolContext(Path.cwd())
         paths = _paths(tool, given, context, of)
-        try:
-            rule = self.rules.judge(tool, given, context.cwd, paths) if self.rules else None
-        except UsageError as error:
-            return Verdict("deny", [str(error)])
+        rule = rules.judge(tool, given, context.cwd, paths) if rules else None
         if rule is not None and rule.level == "deny":
             return Verdict("deny", [f"the rule “{rule}” denies it"])
         fixed = self._fixed(tool, given, context, paths)
