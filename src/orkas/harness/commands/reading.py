@@ -165,7 +165,7 @@ def _split(name: str, rest: list[Piece], flags: re.Pattern[str], valued: frozens
         elif not piece.fixed or not flags.fullmatch(piece.text):
             raise _odd(name, piece.text)
         elif piece.text in valued:
-            if i >= len(rest) or not rest[i].fixed:  # a pattern may stand for several, the second an argument of its own
+            if i >= len(rest) or not rest[i].fixed:  # a pattern may stand for several
                 raise _odd(name, piece.text)
             i += 1
     return found
