@@ -165,7 +165,7 @@ def _split(name: str, rest: list[Piece], flags: re.Pattern[str], valued: frozens
         elif not piece.fixed or not flags.fullmatch(piece.text):
             raise _odd(name, piece.text)
         elif piece.text in valued:
-            if i >= len(rest) or rest[i].wild:
+            if i >= len(rest) or not rest[i].fixed:  # a pattern may stand for several
                 raise _odd(name, piece.text)
             i += 1
     return found
@@ -177,7 +177,7 @@ def _by_flags(survey: Survey, name: str, rest: list[Piece]) -> tuple[Kind, str]:
     if name == "sort" and (written := _sorted_into(survey, rest)):
         return written
     found = _split(name, rest, _FLAGS[name], _VALUED.get(name, frozenset()))
-    if len(found) > _AT_MOST.get(name, len(found)):
+    if name in _AT_MOST and (len(found) > _AT_MOST[name] or not all(p.fixed for p in found)):
         raise _odd(name, found[-1].text)
     if name == "xxd" and found and rest[-1] is not found[-1]:
         raise _odd(name, "a flag behind its file, which it takes for a file to write")
@@ -233,7 +233,7 @@ def _find(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Ki
         if piece.wild:
             raise _odd(name, "an argument that may be a flag")
         if piece.text in _FIND_VALUED:
-            if i >= len(rest):
+            if i >= len(rest) or not rest[i].fixed:
                 raise _odd(name, piece.text)
             i += 1
         elif piece.text.startswith("-") or piece.text in ("!", "(", ")", ","):
@@ -319,6 +319,8 @@ def _xargs(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[K
     while i < len(rest) and rest[i].fixed and rest[i].text.startswith("-"):
         text = rest[i].text
         if text in ("-n", "-P", "-L", "-d", "-I"):
+            if i + 1 >= len(rest) or not rest[i + 1].fixed:
+                raise _odd(name, text)
             marker = rest[i + 1].text if text == "-I" and i + 1 < len(rest) else marker
             i += 1
         elif not re.fullmatch(r"-0|-r|-t|-[nPL]\d+|--(null|no-run-if-empty)", text):

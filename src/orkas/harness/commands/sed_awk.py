@@ -93,7 +93,7 @@ def plain_awk(rest: list[Piece]) -> list[Piece]:
             break
         elif not re.match(r"-[Fv].", piece.text):
             raise _odd("awk", piece.text)
-    if any(p.wild for p in rest[:i]) or i >= len(rest) or not rest[i].fixed or _AWK_BAD.search(rest[i].text):
+    if not all(p.fixed for p in rest[:i]) or i >= len(rest) or not rest[i].fixed or _AWK_BAD.search(rest[i].text):
         raise _odd("awk", "this program")
     if any(p.wild for p in rest[i + 1 :]):
         raise _odd("awk", "an argument that may be a flag")
