@@ -19,7 +19,7 @@ from orkas.infra.messages import Image, ToolCall, well_formed
 from orkas.infra.secrets import hide
 from orkas.infra.threads import in_thread
 
-__all__ = ["IDLE_S", "STOP_GRACE", "execute"]
+__all__ = ["IDLE_S", "STOP_GRACE", "Say", "execute"]
 
 Say: TypeAlias = Callable[[str], Awaitable[object]]
 

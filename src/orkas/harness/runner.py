@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from orkas.harness import pairing
+from orkas.harness.abreast import MOST, Abreast, leading_reads
 from orkas.harness.exchange import Exchange
-from orkas.harness.execute import execute
+from orkas.harness.execute import Say, execute
 from orkas.harness.fallback import opening, succeeding
 from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import EMPTY, STILL_CUT, cut_call, is_cut, is_empty
-from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
+from orkas.harness.outcome import HARMLESS, NOT_STARTED, STOPPED, interrupted
 from orkas.harness.refusal import Refusal, is_refusal, refusal_notice
 from orkas.harness.sessions.session import Session
 from orkas.harness.spending import CostReached
@@ -82,7 +83,9 @@ class Runner:
         self._nudge = ""
         self._cut = False  # the output limit ended the last reply in its calls
         self._cuts = 0  # how often in this turn
-        self._running: str | None = None  # id of the call that runs now
+        self._running: dict[str, bool] = {}  # ids of the calls that run now, each with whether it only reads
+        self._results: dict[str, ToolResult] = {}  # of calls that have ended and wait for those before them
+        self._images: list[UserMessage] = []  # what tools showed in this round; they follow all results
         self._marked: str | None = None  # what the newest record says of the call that begins next
 
     async def run(self, message: UserMessage) -> None:
@@ -228,7 +231,9 @@ class Runner:
         calls = calls_of(reply)
         self._cut = bool(calls) and turn.stop_reason == "length"
         self._cuts += self._cut
-        [stored] = await self._session.commit(replace(reply, starts=_next(calls)) if calls else reply)
+        if calls:
+            reply = replace(reply, starts=_next(calls), reads=leading_reads(calls, turn.setup.tools))
+        [stored] = await self._session.commit(reply)
         self._marked = stored.starts  # type: ignore[union-attr]  # a reply is an assistant message
 
     def _keep(self, rest: AssistantMessage | None) -> None:
@@ -239,44 +244,90 @@ class Runner:
                 self._session.append(rest)
 
     async def _act(self, calls: list[ToolCall]) -> None:
-        """Run the calls one after another; images that tools returned follow all results."""
-        turn = self.turn
-        images: list[UserMessage] = []
-        for place, call in enumerate(calls):
+        """Run the calls: those that only read side by side, any other alone. Images follow all results."""
+        place = 0
+        while place < len(calls):
             self._abort.check()
-            await self._begin(call)
-            await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
-            result = await self._result(call)
-            message = _result_message(call, result, self._session, _next(calls[place + 1 :]))
-            [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
-            self._running, self._marked = None, message.starts
-            turn.count(call.name, is_error=result.is_error)
-            turn.setup.recorder.used(call.name, error=_error_of(result))
-            images += [_image_message(call, image) for image in result.images]
-            await tell(ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), result.is_error))
-            if (undo := turn.setup.context.undo) is not None:
-                for text in undo.told():
-                    await tell(Notice(turn.next_seq(), "info", text))
-        if images:
+            reads = leading_reads(calls, self.turn.setup.tools, place)
+            end = place + max(reads, 1)
+            await (self._abreast(calls, place, end) if reads > 1 else self._alone(calls, place, reads=bool(reads)))
+            place = end
+        if self._images:
+            images, self._images = self._images, []
             await self._session.commit(*images)
 
-    async def _begin(self, call: ToolCall) -> None:
-        """Between a call's record and its start. Who has to be asked is asked here, before the call counts as begun."""
-        if self._marked != call.id:
-            await self._session.start(call)
-        self._running = call.id
+    async def _alone(self, calls: list[ToolCall], place: int, *, reads: bool) -> None:
+        call = calls[place]
+        await self._begin(call, reads=reads)
 
-    async def _result(self, call: ToolCall) -> ToolResult:
-        """The one result of a call; its progress is told."""
+        async def say(text: str) -> None:
+            await tell(ToolProgress(self.turn.next_seq(), call.id, text))
+
+        await self._finish(calls, place, await self._result(call, say))
+
+    async def _abreast(self, calls: list[ToolCall], place: int, end: int) -> None:
+        """Begun and ended in declared order, whoever is first; what they say comes as they say it."""
+        abreast = Abreast(self._result)
+        self._results = results = abreast.results
+        begins = place
+        try:
+            while place < end:
+                while begins < end and abreast.running < MOST and not self._abort.fired:
+                    await self._begin(calls[begins], reads=True, marked=True)
+                    abreast.begin(calls[begins])
+                    begins += 1
+                await abreast.news()
+                while abreast.said:
+                    said, text = abreast.said.popleft()
+                    await tell(ToolProgress(self.turn.next_seq(), said.id, text))
+                if place < begins and calls[place].id in results:
+                    await self._finish(calls, place, results[calls[place].id])
+                    place += 1
+                elif not abreast.running:
+                    self._abort.check()
+                    abreast.check()
+        finally:
+            await abreast.end()
+
+    async def _begin(self, call: ToolCall, *, reads: bool, marked: bool = False) -> None:
+        """Between a call's record and its start. Who has to be asked is asked here, before the call counts as begun.
+        ``marked``: a record says already that it may begin."""
+        if not marked and self._marked != call.id:
+            await self._session.start(call)
+        self._running[call.id] = reads
+        await tell(ToolStart(self.turn.next_seq(), call.id, call.name, call.arguments))
+
+    async def _finish(self, calls: list[ToolCall], place: int, result: ToolResult) -> None:
+        """Make a result durable, then tell that the call has ended."""
+        turn, call = self.turn, calls[place]
+        message = _result_message(call, result, self._session)
+        if (after := place + 1) < len(calls) and calls[after].id not in self._running:
+            reads = leading_reads(calls, turn.setup.tools, after)
+            message.starts, message.reads = _next(calls[after:]), reads
+        [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
+        self._marked = message.starts
+        self._images += [_image_message(call, image) for image in result.images]
+        self._results.pop(call.id, None)
+        await self._told(call, message, result)
+        if (undo := turn.setup.context.undo) is not None:
+            for text in undo.told():
+                await tell(Notice(turn.next_seq(), "info", text))
+
+    async def _told(self, call: ToolCall, message: ToolMessage, result: ToolResult | None) -> None:
+        """A call that ran has ended; None: without a result."""
+        turn = self.turn
+        del self._running[call.id]
+        turn.count(call.name, is_error=message.is_error)
+        turn.setup.recorder.used(call.name, error=_error_of(result) if result is not None else "")
+        await tell(ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), message.is_error))
+
+    async def _result(self, call: ToolCall, say: Say) -> ToolResult:
+        """The one result of a call."""
         setup = self.turn.setup
         if call.arguments is None and self._cut:
             return ToolResult(cut_call(self._cuts), is_error=True)
         if refusal := self._governor.refusal(call):
             return ToolResult(refusal, is_error=True)
-
-        async def say(text: str) -> None:
-            await tell(ToolProgress(self.turn.next_seq(), call.id, text))
-
         return await execute(call, setup.tools, setup.policy, setup.context, say)
 
     async def _ended(self, calls: list[ToolCall], results: list[Message]) -> bool:
@@ -316,34 +367,38 @@ class Runner:
         await tell(TextDelta(self.turn.next_seq(), text))
 
     async def _close_calls(self) -> None:
-        """After Stop: a result for every open call; the one that ran is told to have ended."""
+        """After Stop: a result for every open call; those that ran are told to have ended."""
+        calls = pairing.open_calls(self._session.messages)
+        closed = self._closing_results(calls)
         try:
-            closed = self._closing_results()
-            await self._session.commit(*closed)
+            stored = await self._session.commit(*closed, *self._images)
         except StorageError as problem:
             _log.error("the interrupted results are not saved yet: %s", problem)
-        for message in closed:
-            if message.tool_call_id == self._running:
-                name = self._name_of(message.tool_call_id)
-                self.turn.count(name, is_error=True)
-                self.turn.setup.recorder.used(name, error="")
-                text = text_of(message)
-                await tell(ToolEnd(self.turn.next_seq(), message.tool_call_id, name, text, is_error=True))
+            stored = [*closed]
+        self._images = []
+        for call, message in zip(calls, stored, strict=False):
+            if call.id in self._running and isinstance(message, ToolMessage):
+                await self._told(call, message, self._results.get(call.id))
 
-    def _name_of(self, call_id: str) -> str:
-        return next(c.name for m in reversed(self._session.messages) for c in calls_of(m) if c.id == call_id)
-
-    def _closing_results(self) -> list[ToolMessage]:
-        calls = pairing.open_calls(self._session.messages)
-        texts = [STOPPED if c.id == self._running else NOT_STARTED for c in calls]
-        return [replace(interrupted(c, text), ts=now()) for c, text in zip(calls, texts, strict=True)]
+    def _closing_results(self, calls: list[ToolCall]) -> list[ToolMessage]:
+        """The results that are there, and what is true of the calls that have none."""
+        closing = []
+        for call in calls:
+            if (result := self._results.get(call.id)) is not None:
+                closing.append(_result_message(call, result, self._session))
+                self._images += [_image_message(call, image) for image in result.images]
+                continue
+            reads = self._running.get(call.id)
+            text = NOT_STARTED if reads is None else HARMLESS if reads else STOPPED
+            closing.append(replace(interrupted(call, text), ts=now()))
+        return closing
 
     def _leave_paired(self) -> None:
         """Whoever left, and how: no call stays open. A save that fails is pending in the session and heals on load."""
-        closing = self._closing_results()
-        if closing:
+        closing = self._closing_results(pairing.open_calls(self._session.messages))
+        if closing or self._images:
             with suppress(StorageError):
-                self._session.append(*closing)
+                self._session.append(*closing, *self._images)
 
 
 def _formed(turn: Turn, params: CompletionParams) -> Formed:
@@ -383,13 +438,11 @@ def _class_of(problem: Exception) -> ErrorClass:
             return "invalid_request"
 
 
-def _result_message(call: ToolCall, result: ToolResult, session: Session, following: str | None) -> ToolMessage:
+def _result_message(call: ToolCall, result: ToolResult, session: Session) -> ToolMessage:
     text = Text(text=result.text)
     if result.file and session.files is not None and Path(result.file).is_relative_to(session.files):
         text = Text(text=result.text, file=str(Path(result.file).relative_to(session.files)), bytes=result.bytes)
-    return ToolMessage(
-        call.id, [text], result.is_error, id=new_id(), ts=now(), starts=following, origin=result.origin
-    )
+    return ToolMessage(call.id, [text], result.is_error, id=new_id(), ts=now(), origin=result.origin)
 
 
 def _image_message(call: ToolCall, image: Image) -> UserMessage:
