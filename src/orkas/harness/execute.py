@@ -200,7 +200,7 @@ def _tidy(result: ToolResult | str | Any) -> ToolResult:
     text = well_formed(hide(result.text) if isinstance(result.text, str) else str(result.text or ""))
     return ToolResult(
         text or ("(an image)" if images else "(no output)"), images, bool(result.is_error), result.file, result.bytes,
-        result.origin if isinstance(result.origin, str) else None,
+        result.origin if isinstance(result.origin, str) else None, result.cost_usd,
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ __all__ = ["Mode", "Policy", "Verdict", "check_command"]
 Mode: TypeAlias = Literal["ask", "edits", "all", "none"]
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
-_EDITS = frozenset({"write_file", "edit_file", "apply_patch"})
+_EDITS = frozenset({"write_file", "edit_file", "apply_patch", "generate_image"})
 _MAX_COMMAND = 20_000
 """Characters of a command outside here-documents beyond which nobody reads it: ask."""
 

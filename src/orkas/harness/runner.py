@@ -79,6 +79,7 @@ class Runner:
         self.turn = turn
         self._session = turn.setup.session
         self._abort = turn.setup.context.abort
+        turn.setup.context.payable = turn.spending.payable
         self._governor = Governor(turn.setup.tools, small=turn.small)
         self._nudge = ""
         self._cut = False  # the output limit ended the last reply in its calls
@@ -317,6 +318,8 @@ class Runner:
         """A call that ran has ended; None: without a result."""
         turn = self.turn
         del self._running[call.id]
+        if result is not None and result.cost_usd:
+            turn.paid(result.cost_usd)
         turn.count(call.name, is_error=message.is_error)
         turn.setup.recorder.used(call.name, error=_error_of(result) if result is not None else "")
         await tell(ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), message.is_error))

@@ -8,9 +8,13 @@ __all__ = ["builtins"]
 
 
 def builtins() -> list[Tool]:
-    """The built-in tools, new ones for each agent: the file tools share what the model has seen of the files."""
+    """The built-in tools, new ones for each agent: the file tools share what the model has seen of the files.
+
+    ``generate_image`` is among them where the user has named a model that draws and there is a key for it.
+    """
     from orkas.tools.edit import EditFile
     from orkas.tools.files import Seen
+    from orkas.tools.generate_image import configured
     from orkas.tools.listing import ListFiles
     from orkas.tools.patch import ApplyPatch
     from orkas.tools.read import ReadFile
@@ -22,7 +26,8 @@ def builtins() -> list[Tool]:
     from orkas.tools.write import WriteFile
 
     seen = Seen()
-    return [
+    tools: list[Tool] = [
         ReadFile(seen), WriteFile(seen), EditFile(seen), ApplyPatch(seen), ListFiles(), SearchFiles(), Shell(),
         ReadResult(), WebFetch(), WebSearch(),
     ]  # fmt: skip
+    return [*tools, drawing] if (drawing := configured()) is not None else tools
