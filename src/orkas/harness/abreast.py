@@ -23,13 +23,12 @@ Run: TypeAlias = Callable[[ToolCall, Callable[[str], Awaitable[object]]], Corout
 def leading_reads(calls: Sequence[ToolCall], tools: Mapping[str, Tool], first: int = 0) -> int:
     """How many calls, from the first on and without a gap, only read."""
     at = first
-    while at < len(calls) and _only_reads(tools.get(calls[at].name)):
+    while at < len(calls):
+        tool = tools.get(calls[at].name)
+        if getattr(tool, "read_only", False) is not True or hasattr(tool, "touches"):
+            break
         at += 1
     return at - first
-
-
-def _only_reads(tool: Tool | None) -> bool:
-    return getattr(tool, "read_only", False) is True and not hasattr(tool, "touches")
 
 
 class Abreast:

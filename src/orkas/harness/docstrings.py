@@ -97,7 +97,7 @@ def _fields(lines: list[str]) -> tuple[list[str], dict[str, str]]:
             current = notes.setdefault(match[2].split()[-1].lstrip("*"), [])
             current.append(match[3])
         elif match[1] in ("return", "returns"):
-            head += ["", f"Returns: {match[3]}"]
+            head = ["\n".join(head).rstrip(), "", f"Returns: {match[3]}"]
             current = head
         else:
             current = []

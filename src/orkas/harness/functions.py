@@ -42,6 +42,9 @@ class FunctionTool:
             function = function.__func__
         self.function = function
         self._given = {"name": name, "description": description, "limit_s": limit_s, "read_only": read_only}
+        called = _called_by(function)
+        self._awaited = inspect.iscoroutinefunction(called)
+        self._yields = inspect.isasyncgenfunction(called)
         self.limit_s = limit_s
         self.read_only = read_only
         said = _said_by(function)
@@ -68,13 +71,12 @@ class FunctionTool:
         if self._self:
             raise ToolFailed(f"{self.name} is a method and was given without its object")
         given = hints.check(arguments, self._input)
-        values = {name: getattr(given, name) for name in self._input.__struct_fields__}
+        values = msgspec.structs.asdict(given)
         if self._context_name:
             values[self._context_name] = context
-        if _is_async(self.function):
-            result = self.function(**values)
-        else:
-            result = await in_thread(self.function, **values)
+        if self._awaited:
+            return as_result(await self.function(**values))
+        result = self.function(**values) if self._yields else await in_thread(self.function, **values)
         if isinstance(result, AsyncIterator):
             result = await _last_of(result, context)
         elif inspect.isgenerator(result):
@@ -119,10 +121,10 @@ def tool(
     return made if function is None else made(function)
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
+def _called_by(function: Callable[..., Any]) -> Any:
+    """What runs when it is called."""
     plain = inspect.isroutine(function) or isinstance(function, functools.partial)
-    called = function if plain else type(function).__call__
-    return inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+    return function if plain else type(function).__call__
 
 
 async def _last_of(pieces: AsyncIterator[Any], context: ToolContext) -> Any:

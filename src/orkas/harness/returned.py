@@ -24,6 +24,8 @@ def as_result(value: Any) -> ToolResult:
         return ToolResult("done")
     if isinstance(value, str):
         return ToolResult(value)
+    if type(value) in _PLAIN:
+        return _json(value)
     if (image := _image(value)) is not None:
         return _shown([image], [])
     if isinstance(value, bytes | bytearray | memoryview):
@@ -31,6 +33,13 @@ def as_result(value: Any) -> ToolResult:
     if isinstance(value, list | tuple) and any(found := [_image(item) for item in value]):
         rest = [as_result(item).text for item, image in zip(value, found, strict=True) if image is None]
         return _shown([image for image in found if image is not None], rest)
+    return _json(value)
+
+
+_PLAIN = frozenset([int, float, bool, dict])
+
+
+def _json(value: Any) -> ToolResult:
     try:
         return ToolResult(msgspec.json.encode(value, enc_hook=_plain).decode())
     except (TypeError, ValueError, RecursionError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,7 @@ from orkas.providers.base import CompletionParams
 
 if TYPE_CHECKING:
     from orkas.harness.formed import Formed
+    from orkas.harness.undo.keeper import Keeper
 
 __all__ = ["Runner"]
 
@@ -88,6 +90,7 @@ class Runner:
         self._results: dict[str, ToolResult] = {}  # of calls that have ended and wait for those before them
         self._images: list[UserMessage] = []  # what tools showed in this round; they follow all results
         self._marked: str | None = None  # what the newest record says of the call that begins next
+        self._reads = 0  # and how many from that one on only read
 
     async def run(self, message: UserMessage) -> None:
         """Tell the turn, event by event, to its ``Done``."""
@@ -235,7 +238,7 @@ class Runner:
         if calls:
             reply = replace(reply, starts=_next(calls), reads=leading_reads(calls, turn.setup.tools))
         [stored] = await self._session.commit(reply)
-        self._marked = stored.starts  # type: ignore[union-attr]  # a reply is an assistant message
+        self._marked, self._reads = stored.starts, stored.reads  # type: ignore[union-attr]  # it is an assistant's
 
     def _keep(self, rest: AssistantMessage | None) -> None:
         """What the user saw of a reply that did not come whole is kept, marked as such."""
@@ -246,83 +249,90 @@ class Runner:
 
     async def _act(self, calls: list[ToolCall]) -> None:
         """Run the calls: those that only read side by side, any other alone. Images follow all results."""
-        place = 0
+        turn, place = self.turn, 0
         while place < len(calls):
             self._abort.check()
-            reads = leading_reads(calls, self.turn.setup.tools, place)
-            end = place + max(reads, 1)
-            await (self._abreast(calls, place, end) if reads > 1 else self._alone(calls, place, reads=bool(reads)))
-            place = end
+            if self._reads > 1:
+                place = await self._abreast(calls, place, place + self._reads)
+                continue
+            call = calls[place]
+            await self._begin(call)
+            await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
+            result = await self._result(call, partial(self._say_progress, call.id))
+            message = await self._store(calls, place, result)
+            await tell(self._end(call, message, result))
+            if turn.setup.context.undo is not None:
+                await self._tell_of_undo(turn.setup.context.undo)
+            place += 1
         if self._images:
             images, self._images = self._images, []
             await self._session.commit(*images)
 
-    async def _alone(self, calls: list[ToolCall], place: int, *, reads: bool) -> None:
-        call = calls[place]
-        await self._begin(call, reads=reads)
-
-        async def say(text: str) -> None:
-            await tell(ToolProgress(self.turn.next_seq(), call.id, text))
-
-        await self._finish(calls, place, await self._result(call, say))
-
-    async def _abreast(self, calls: list[ToolCall], place: int, end: int) -> None:
-        """Begun and ended in declared order, whoever is first; what they say comes as they say it."""
-        abreast = Abreast(self._result)
-        self._results = results = abreast.results
-        begins = place
+    async def _abreast(self, calls: list[ToolCall], place: int, end: int) -> int:
+        """Run those from ``place`` to ``end``: begun and ended in declared order, whoever is first; what they say comes
+        as they say it. Returns ``end``."""
+        turn, abreast, begins = self.turn, Abreast(self._result), place
+        self._results = abreast.results
         try:
             while place < end:
                 while begins < end and abreast.running < MOST and not self._abort.fired:
-                    await self._begin(calls[begins], reads=True, marked=True)
-                    abreast.begin(calls[begins])
+                    call = calls[begins]
+                    self._running[call.id] = True
+                    await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
+                    abreast.begin(call)
                     begins += 1
                 await abreast.news()
                 while abreast.said:
                     said, text = abreast.said.popleft()
-                    await tell(ToolProgress(self.turn.next_seq(), said.id, text))
-                if place < begins and calls[place].id in results:
-                    await self._finish(calls, place, results[calls[place].id])
+                    await self._say_progress(said.id, text)
+                if (result := abreast.results.get(calls[place].id)) is not None:
+                    message = await self._store(calls, place, result)
+                    await tell(self._end(calls[place], message, result))
                     place += 1
                 elif not abreast.running:
                     self._abort.check()
                     abreast.check()
         finally:
             await abreast.end()
+        return end
 
-    async def _begin(self, call: ToolCall, *, reads: bool, marked: bool = False) -> None:
+    async def _begin(self, call: ToolCall) -> None:
         """Between a call's record and its start. Who has to be asked is asked here, before the call counts as begun.
-        ``marked``: a record says already that it may begin."""
-        if not marked and self._marked != call.id:
+        Calls that run side by side ask nobody: their record says already that they may begin."""
+        if self._marked != call.id:
             await self._session.start(call)
-        self._running[call.id] = reads
-        await tell(ToolStart(self.turn.next_seq(), call.id, call.name, call.arguments))
+        self._running[call.id] = self._reads > 0
 
-    async def _finish(self, calls: list[ToolCall], place: int, result: ToolResult) -> None:
-        """Make a result durable, then tell that the call has ended."""
-        turn, call = self.turn, calls[place]
+    async def _store(self, calls: list[ToolCall], place: int, result: ToolResult) -> ToolMessage:
+        """Make a result durable, and with it what begins next. Returns it as stored."""
+        call = calls[place]
         message = _result_message(call, result, self._session)
         if (after := place + 1) < len(calls) and calls[after].id not in self._running:
-            reads = leading_reads(calls, turn.setup.tools, after)
-            message.starts, message.reads = _next(calls[after:]), reads
+            message.starts, message.reads = _next(calls[after:]), leading_reads(calls, self.turn.setup.tools, after)
         [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
-        self._marked = message.starts
-        self._images += [_image_message(call, image) for image in result.images]
-        self._results.pop(call.id, None)
-        await self._told(call, message, result)
-        if (undo := turn.setup.context.undo) is not None:
-            for text in undo.told():
-                await tell(Notice(turn.next_seq(), "info", text))
+        self._marked, self._reads = message.starts, message.reads
+        if result.images:
+            self._images += [_image_message(call, image) for image in result.images]
+        if self._results:
+            self._results.pop(call.id, None)
+        return message
 
-    async def _told(self, call: ToolCall, message: ToolMessage, result: ToolResult | None) -> None:
-        """A call that ran has ended; None: without a result."""
+    def _end(self, call: ToolCall, message: ToolMessage, result: ToolResult | None) -> ToolEnd:
+        """A call that ran has ended, by us where there is no result: it is counted, and to be told."""
         turn = self.turn
         del self._running[call.id]
         if result is not None and result.cost_usd:
             turn.paid(result.cost_usd)
         turn.count(call.name, is_error=message.is_error)
         turn.setup.recorder.used(call.name, error=_error_of(result) if result is not None else "")
-        await tell(ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), message.is_error))
+        return ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), message.is_error)
+
+    async def _say_progress(self, call_id: str, text: str) -> None:
+        await tell(ToolProgress(self.turn.next_seq(), call_id, text))
+
+    async def _tell_of_undo(self, undo: Keeper) -> None:
+        for text in undo.told():
+            await tell(Notice(self.turn.next_seq(), "info", text))
 
     async def _result(self, call: ToolCall, say: Say) -> ToolResult:
         """The one result of a call."""
@@ -381,7 +391,7 @@ class Runner:
         self._images = []
         for call, message in zip(calls, stored, strict=False):
             if call.id in self._running and isinstance(message, ToolMessage):
-                await self._told(call, message, self._results.get(call.id))
+                await tell(self._end(call, message, self._results.get(call.id)))
 
     def _closing_results(self, calls: list[ToolCall]) -> list[ToolMessage]:
         """The results that are there, and what is true of the calls that have none."""
