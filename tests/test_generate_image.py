@@ -24,6 +24,8 @@ from orkas.providers.base import ModelInfo, Price, Rates
 from orkas.testing import ScriptedProvider, call
 from orkas.tools.generate_image import GenerateImage, configured
 
+from cli_support import orkas  # isort: skip
+
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -341,7 +343,9 @@ def test_it_is_offered_where_a_model_and_a_key_are_set(monkeypatch: pytest.Monke
     assert tool is not None and (tool.model, tool.price) == ("openai/gpt-image-1", None)
     config.set_value("image.price", "0.04")
     assert builtins()[-1].price == 0.04  # type: ignore[attr-defined]
+    assert "openai/gpt-image-1 draws pictures" in orkas("doctor").out
     monkeypatch.setenv("ORKAS_IMAGE_MODEL", "anthropic/claude-x")
     assert configured() is None, "it speaks no wire of pictures"
+    assert "No pictures are drawn with anthropic/claude-x: anthropic draws no pictures here" in orkas("doctor").out
     with pytest.raises(UsageError):
         config.set_value("image.price", "cheap")

@@ -158,6 +158,7 @@ class Turn(msgspec.Struct, eq=False):
     def paid(self, usd: float) -> None:
         """A tool has spent so much of the user's money."""
         self.spending.paid(usd)
+        self.setup.recorder.paid(usd)
         self.usage = self.usage.plus(Usage(cost_usd=usd))
 
     def count(self, tool: str, *, is_error: bool) -> None:

@@ -21,11 +21,12 @@ from orkas.infra.messages import Image, Text, UserMessage
 from orkas.infra.paths import Folder, Place
 from orkas.infra.secrets import hide
 from orkas.infra.threads import in_thread
+from orkas.tools.files import Draft, check_new_name, temporary_name
 
 if TYPE_CHECKING:
     from orkas.infra.guard import Guard
 
-__all__ = ["MAX_REFERENCES", "GenerateImage", "configured"]
+__all__ = ["MAX_REFERENCES", "GenerateImage", "configured", "obstacle"]
 
 MAX_REFERENCES = 4
 _RETRIES = 2
@@ -53,17 +54,20 @@ def configured() -> GenerateImage | None:
     from orkas.infra import config
 
     settings = config.load(tolerant=True)
-    if not (model := settings["image.model"]):
+    if not (model := settings["image.model"]) or obstacle(model):
         return None
+    return GenerateImage(model, price=settings["image.price"] or None)
+
+
+def obstacle(model: str) -> str:
+    """Why this model cannot draw here, as a clause; empty: it can be asked."""
     from orkas.providers.registry import artist
 
     try:
         provider, _ = artist(model)
-        if not provider.ready:
-            return None
-    except OrkasError:
-        return None  # `orkas doctor` and `orkas auth status` say what is wrong
-    return GenerateImage(model, price=settings["image.price"] or None)
+        return "" if provider.ready else f"there is no API key for {provider.id}"
+    except OrkasError as error:
+        return error.message
 
 
 def _users_guard() -> Guard:
@@ -110,7 +114,7 @@ class GenerateImage:
             raise ToolFailed(self._too_dear(), hint="go on without a picture, or tell the user")
         references = await in_thread(_references, given.references, context)
         stem = _stem(given)
-        Place(context.cwd, stem + ".png")  # a place that cannot be is told before anything is paid for
+        check_new_name(Place(context.cwd, stem + ".png"))  # what cannot be saved is told before it is paid for
         image, words = await self._drawn(given, references, context)
         data = await self._bytes(image, context)
         name, image = await in_thread(_save, data, image, stem, context)
@@ -235,7 +239,6 @@ def _free(stem: str, ending: str, names: set[str]) -> str:
 def _save(data: bytes, image: Image, stem: str, context: ToolContext) -> tuple[str, Image]:
     """Put the picture into a new file. Returns its name, and the picture as it is shown."""
     from orkas.harness.images import media_type
-    from orkas.tools.files import Draft, temporary_name
 
     kind = media_type(data[:16])
     if kind is None:
@@ -245,8 +248,8 @@ def _save(data: bytes, image: Image, stem: str, context: ToolContext) -> tuple[s
         draft = Draft(folder, temporary_name(place.parts[-1]))
         try:
             draft.fill(data)
-            name = _claim(folder, place.parts[-1].removesuffix(_KINDS[kind]), _KINDS[kind])
-            folder.replace(draft.name, name)
+            context.abort.check()
+            name = _put(folder, draft.name, place.parts[-1].removesuffix(_KINDS[kind]), _KINDS[kind])
         except BaseException:
             draft.discard()
             raise
@@ -256,12 +259,17 @@ def _save(data: bytes, image: Image, stem: str, context: ToolContext) -> tuple[s
     return str(Path(place.name).with_name(name)), replace(shown, media_type=kind)
 
 
-def _claim(folder: Folder, stem: str, ending: str) -> str:
-    """A new, empty file of a name that nothing had: whoever comes at the same time gets the next one."""
+def _put(folder: Folder, draft: str, stem: str, ending: str) -> str:
+    """Give the draft a name that nothing has: who comes at the same time gets the next one. Returns the name."""
     while True:
         name = _free(stem, ending, set(folder.names()))
         try:
             os.close(folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             continue
+        try:
+            folder.replace(draft, name)
+        except BaseException:
+            folder.unlink(name)
+            raise
         return name

@@ -7,6 +7,7 @@ from typing import Any
 
 from orkas.infra.messages import Block, Text
 from orkas.providers.base import CompletionParams, Reader, Request
+from orkas.providers.clouds.vertex import is_api_key
 from orkas.providers.drawing.shared import Shape, Whole, asked, dig, listed, picture, refused
 from orkas.providers.writing.transform import endpoint
 
@@ -33,7 +34,7 @@ class GoogleImages:
         imagen = params.model.startswith("imagen")
         body = _predict(params, self._shape) if imagen else _generate(params, self._shape)
         headers = {"content-type": "application/json", "accept": "application/json"}
-        if api_key and (self._key_header == "authorization" and not api_key.startswith("AIza")):
+        if api_key and self._key_header == "authorization" and not is_api_key(api_key):
             headers["authorization"] = f"Bearer {api_key}"
         elif api_key:
             headers["x-goog-api-key"] = api_key
