@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -18,6 +18,9 @@ from orkas.infra.errors import OrkasError
 from orkas.infra.messages import Image, ToolCall, well_formed
 from orkas.infra.secrets import hide
 from orkas.infra.threads import in_thread
+
+if TYPE_CHECKING:
+    from orkas.harness.undo.keeper import Keeper
 
 __all__ = ["IDLE_S", "STOP_GRACE", "Say", "execute"]
 
@@ -163,27 +166,28 @@ async def _run(call: ToolCall, tools: Mapping[str, Tool], policy: Policy, contex
     verdict = policy.decide(tool.name, call.arguments, context)
     if verdict.verdict != "allow":
         return _failure(f"Refused by policy, not run: {'; '.join(verdict.reasons)}")
-    async with _watched(tool, call.arguments, context):
+    touches = getattr(tool, "touches", None)
+    if context.undo is None or touches is None:
+        with context.abort.guard():
+            return _tidy(await tool.run(call.arguments, context))
+    async with _watched(tool.name, touches, call.arguments, context, context.undo):
         with context.abort.guard():
             result = await tool.run(call.arguments, context)
     return _tidy(result)
 
 
 @asynccontextmanager
-async def _watched(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> AsyncGenerator[None, None]:
-    """What the tool changes is known afterwards, so that it can be taken back. Costs nothing for one that reads."""
-    touches = getattr(tool, "touches", None)
-    if context.undo is None or touches is None:
-        yield
-        return
-    undo = context.undo
+async def _watched(
+    name: str, touches: Callable[..., Any], arguments: dict[str, Any], context: ToolContext, undo: Keeper
+) -> AsyncGenerator[None, None]:
+    """What the tool changes is known afterwards, so that it can be taken back."""
 
     def before() -> None:
         try:
             touched = touches(arguments, context)
         except OrkasError:
             return  # the tool will say what is wrong with its arguments
-        undo.before(tool.name, touched)
+        undo.before(name, touched)
 
     try:
         await in_thread(before)

@@ -24,8 +24,8 @@ def as_result(value: Any) -> ToolResult:
         return ToolResult("done")
     if isinstance(value, str):
         return ToolResult(value)
-    if type(value) in _PLAIN:
-        return _json(value)
+    if type(value) in _NUMBERS:
+        return ToolResult(msgspec.json.encode(value).decode())
     if (image := _image(value)) is not None:
         return _shown([image], [])
     if isinstance(value, bytes | bytearray | memoryview):
@@ -36,7 +36,7 @@ def as_result(value: Any) -> ToolResult:
     return _json(value)
 
 
-_PLAIN = frozenset([int, float, bool, dict])
+_NUMBERS = frozenset([int, float, bool])
 
 
 def _json(value: Any) -> ToolResult:

@@ -426,6 +426,6 @@ def _plainly() -> Iterator[Finding]:
 
 
 _CHECKS = (
-    _versions, _home, _settings, _log, _model, _catalogue, _keys, _drawing, _local_model, _terminal, _extras, _sessions, _undo,
-    _statistics, _sandbox, _plainly,
+    _versions, _home, _settings, _log, _model, _catalogue, _keys, _drawing, _local_model, _terminal, _extras, _sessions,
+    _undo, _statistics, _sandbox, _plainly,
 )  # fmt: skip
