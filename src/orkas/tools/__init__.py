@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from orkas.harness.tool import Tool
+from orkas.infra.home import home
 
 __all__ = ["builtins"]
 
@@ -14,7 +17,6 @@ def builtins() -> list[Tool]:
     """
     from orkas.tools.edit import EditFile
     from orkas.tools.files import Seen
-    from orkas.tools.generate_image import configured
     from orkas.tools.listing import ListFiles
     from orkas.tools.patch import ApplyPatch
     from orkas.tools.read import ReadFile
@@ -30,4 +32,13 @@ def builtins() -> list[Tool]:
         ReadFile(seen), WriteFile(seen), EditFile(seen), ApplyPatch(seen), ListFiles(), SearchFiles(), Shell(),
         ReadResult(), WebFetch(), WebSearch(),
     ]  # fmt: skip
-    return [*tools, drawing] if (drawing := configured()) is not None else tools
+    return [*tools, *_drawing()]
+
+
+def _drawing() -> list[Tool]:
+    """Nothing is loaded to find out where the user has set nothing at all."""
+    if not os.environ.get("ORKAS_IMAGE_MODEL") and not (home() / "config.toml").exists():
+        return []
+    from orkas.tools.generate_image import configured
+
+    return [tool] if (tool := configured()) is not None else []
