@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -17,6 +18,7 @@ from orkas import Agent, Session, ToolContext, ToolResult, tool
 from orkas.harness.abreast import MOST, leading_reads
 from orkas.harness.outcome import HARMLESS, NOT_STARTED, STOPPED
 from orkas.harness.pairing import is_paired
+from orkas.infra import files
 from orkas.infra.events import Done, Event, ToolEnd, ToolProgress, ToolStart
 from orkas.infra.messages import Image, ToolCall, ToolMessage, UserMessage, text_of
 from orkas.testing import ScriptedProvider, call
@@ -195,6 +197,60 @@ def test_who_says_that_it_writes_does_not_only_read() -> None:
     calls = [call("both"), call("both")]
     assert leading_reads(calls, {"both": Both()}) == 0
     assert leading_reads([call("nobody")], {}) == 0
+
+
+async def test_each_call_has_a_watchdog_of_its_own() -> None:
+    @tool(read_only=True, limit_s=0.05)
+    async def look(wait: bool) -> str:
+        """Look."""
+        return await (asyncio.Event().wait() if wait else asyncio.sleep(0, "seen"))  # type: ignore[return-value]
+
+    provider = ScriptedProvider([[call("look", wait=n == 1) for n in range(3)], "done"])
+    done = await Agent(provider, tools=[look]).run("go")
+    texts = [text_of(m) for m in provider.requests[1].messages if isinstance(m, ToolMessage)]
+    assert [texts[0], texts[2]] == ["seen", "seen"] and "did not end within its own limit" in texts[1]
+    assert (done.outcome, done.tools["look"].errors) == ("completed", 1)
+
+
+class Full(files.Ops):
+    """The n-th write fails."""
+
+    def __init__(self, nth: int) -> None:
+        self.left = nth
+
+    def write(self, fd: int, data: Any) -> int:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError(errno.ENOSPC, "no space left")
+        return super().write(fd, data)
+
+
+async def test_a_write_that_fails_anywhere_ends_the_turn_with_nothing_running_and_nothing_told_that_is_lost() -> None:
+    failed = 0
+    for nth in range(1, 30):
+        room = Room()
+        for name in "abcd":
+            room.gate(name).set()
+        ops = Full(nth)
+        calls = [call("look", id=n, name=n) for n in "abc"] + [call("work", id="d", name="d")]
+        told = {}
+        with Session.open(f"s{nth}", ops=ops) as session:
+            agent = Agent(ScriptedProvider([calls, "done"]), tools=room.tools(), session=session)
+            events = [e async for e in agent.stream("go")]
+            told = {e.id: e.result for e in events if isinstance(e, ToolEnd)}
+            assert is_paired(session.messages)
+            assert room.inside == []
+            assert [t for t in asyncio.all_tasks() if t is not asyncio.current_task()] == []
+        done = events[-1]
+        assert isinstance(done, Done)
+        kept = Session.read(f"s{nth}").messages
+        assert is_paired(kept)
+        results = {m.tool_call_id: text_of(m) for m in kept if isinstance(m, ToolMessage)}
+        assert told.items() <= results.items()
+        if ops.left > 0:
+            break
+        failed += 1
+    assert failed >= 6 and done.outcome == "completed"
 
 
 # --- Stop, and a caller that leaves -------------------------------------------------------------------------------
