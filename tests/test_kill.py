@@ -24,9 +24,10 @@ SOON = 0.25
 
 
 def reply(request: VendorRequest) -> list[object]:
-    """A model that always has more to do: some words, then two calls."""
+    """A model that always has more to do: some words, then calls, of which two only read."""
     n = len(request.body["messages"])
-    return [f"step {n}: ", "looking", call("list_files", path="."), call("read_file", path="data.txt")]
+    calls = [call("list_files", path="."), call("read_file", path="data.txt"), call("shell", command="true")]
+    return [f"step {n}: ", "looking", *(calls if n % 3 else calls[::-1])]
 
 
 def acknowledged(lines: list[bytes]) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from orkas import Agent, Session
-from orkas.harness.outcome import INTERRUPTED, NOT_STARTED, UNKNOWN, mark, without_marks
+from orkas.harness.outcome import HARMLESS, INTERRUPTED, NOT_STARTED, UNKNOWN, mark, without_marks
 from orkas.harness.pairing import is_paired, repair
 from orkas.harness.sessions import recovery, shelf
 from orkas.harness.sessions.healing import salvage
@@ -82,6 +82,33 @@ def test_a_call_without_result_is_told_by_the_marks_of_its_round(history: list[M
     done = repair([user_message("go"), *history])
     assert told(done.messages) == expected
     assert repair(done.messages).messages == done.messages
+
+
+def reading(message: Message, reads: int) -> Message:
+    return replace(message, reads=reads)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        ([reading(says("a", "b", "c", starts="a"), 2)], [HARMLESS, HARMLESS, NOT_STARTED]),
+        ([reading(says("a", "b", "c", starts="a"), 2), result("a")], ["r", HARMLESS, NOT_STARTED]),
+        ([reading(says("a", "b", "c", starts="a"), 2), result("b")], [HARMLESS, "r", NOT_STARTED]),
+        ([reading(says("a", "b", "c", starts="a"), 2), result("a"), result("b", "c")], ["r", "r", UNKNOWN]),
+        ([says("a", "b", "c", starts="a"), reading(result("a", "b"), 2)], ["r", HARMLESS, HARMLESS]),
+        ([reading(says("a", starts="a"), 9)], [HARMLESS]),
+        ([reading(says("a", "b", starts="a"), -3)], [UNKNOWN, NOT_STARTED]),
+        ([reading(says("a", "b", starts=None), 2)], [INTERRUPTED, INTERRUPTED]),
+        ([reading(says("", "b", starts=""), 2)], [HARMLESS, HARMLESS]),
+    ],
+)  # fmt: skip
+def test_calls_that_only_read_did_no_harm(history: list[Message], expected: list[str]):
+    done = repair([user_message("go"), *history])
+    assert told(done.messages) == expected
+    assert repair(done.messages).messages == done.messages
+    session = Session()
+    session.append(*history, user_message("so?"))
+    assert told(session.messages) == expected
 
 
 def test_an_old_round_and_a_new_one_are_told_apart():
@@ -327,7 +354,7 @@ def test_an_unnamed_file_that_does_not_fit_is_not_taken():
 ZYGOTE = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
-from orkas import Agent, Session
+from orkas import Agent, Session, tool
 from orkas.infra import files
 from orkas.testing import ScriptedProvider, call
 
@@ -368,15 +395,17 @@ def run(case):
     home = Path(case["home"])
     os.environ["ORKAS_HOME"] = str(home)
     def work(name: str) -> str:
+        "Do it."
         if case["inside"] == [name, "before"]:
             die()
         (home / name).write_text("done")
         if case["inside"] == [name, "after"]:
             die()
         return f"result of {name} " + "long " * (20_000 if name == "b" else 1)
-    calls = [call("work", name=n, id=n) for n in "abc"]
+    look = tool(name="look", read_only=True)(work)
+    calls = [call("look" if n in case["reads"] else "work", name=n, id=n) for n in "abc"]
     session = Session.open("job", ops=Deadly(case["nth"], case["share"]))
-    agent = Agent(ScriptedProvider([["I shall", *calls], "all done"]), tools=[work], session=session)
+    agent = Agent(ScriptedProvider([["I shall", *calls], "all done"]), tools=[work, look], session=session)
     asyncio.run(agent.run("go"))
 
 for line in sys.stdin:
@@ -399,13 +428,17 @@ class Zygote:
             [sys.executable, "-c", ZYGOTE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, *, nth: int = 0, share: float = 0.0, inside: tuple[str, str] | None = None) -> tuple[int, Path]:
-        """The exit status and the home of one case."""
+    def run(
+        self, *, nth: int = 0, share: float = 0.0, inside: tuple[str, str] | None = None, reads: str = ""
+    ) -> tuple[int, Path]:
+        """The exit status and the home of one case. ``reads``: the calls that only read."""
         self._count += 1
         home = self._root / str(self._count)
         home.mkdir()
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(json.dumps({"home": str(home), "nth": nth, "share": share, "inside": inside}) + "\n")
+        self._process.stdin.write(
+            json.dumps({"home": str(home), "nth": nth, "share": share, "inside": inside, "reads": reads}) + "\n"
+        )
         self._process.stdin.flush()
         return int(self._process.stdout.readline()), home
 
@@ -424,7 +457,7 @@ def kind(message: Message) -> str:
     text = text_of(message)
     if not message.synthetic:
         return "real"
-    return next(k for k in ("outcome unknown", "not started", "this call was done") if k in text)
+    return next(k for k in ("outcome unknown", "not started", "this call was done", "no result") if k in text)
 
 
 def resumed(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -476,6 +509,47 @@ def test_killed_at_every_call_that_writes(share: float, zygote: Zygote, monkeypa
     assert nth > 20
     assert {"real", "outcome unknown", "not started"} <= set(seen)
     assert ("this call was done" in seen) == (share in (0.5, 0.9))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="uses POSIX signals")
+@pytest.mark.parametrize("reads", ["ab", "bc", "abc", "b"])
+def test_killed_inside_a_tool_beside_others(reads: str, zygote: Zygote, monkeypatch: pytest.MonkeyPatch):
+    for place, name in enumerate("abc"):
+        for moment in ("before", "after"):
+            status, home = zygote.run(inside=(name, moment), reads=reads)
+            assert status == -9
+            kinds = resumed(home, monkeypatch)
+            for at, other in enumerate("abc"):
+                if other in reads and name in reads and len(reads) > 1:
+                    assert kinds[at] in ("real", "no result"), "beside the one that was killed"
+                elif at < place:
+                    assert kinds[at] == "real"
+                elif at == place:
+                    assert kinds[at] == ("no result" if name in reads else "outcome unknown")
+                else:
+                    assert kinds[at] == "not started"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="uses POSIX signals")
+@pytest.mark.parametrize(("share", "reads"), [(1.0, "ab"), (0.5, "bc"), (0.9, "abc")])
+def test_killed_at_every_call_that_writes_beside_others(
+    share: float, reads: str, zygote: Zygote, monkeypatch: pytest.MonkeyPatch
+):
+    seen: Counter[str] = Counter()
+    nth, status = 0, -9
+    while status == -9:
+        nth += 1
+        status, home = zygote.run(nth=nth, share=share, reads=reads)
+        if (home / "sessions/job.jsonl").exists():
+            kinds = resumed(home, monkeypatch)
+            order = sorted(kinds, key=["real", "this call was done", "no result", "outcome unknown", "not started"].index)
+            assert kinds == order, "kept in declared order"
+            seen.update(kinds)
+            for name, what in zip("abc", kinds, strict=False):
+                assert what in ("real", "this call was done", "not started", "no result" if name in reads else "outcome unknown")
+    assert status == 0
+    assert kinds == ["real"] * 3
+    assert "no result" in seen
 
 
 def test_a_text_of_two_blocks_that_was_cut_is_read_as_one():

@@ -72,6 +72,16 @@ async def deaf(seconds: float) -> str:
     return "deaf"
 
 
+look = tool(name="look", read_only=True)(wait.function)
+tidy_look = tool(name="tidy_look", read_only=True)(tidy.function)
+deaf_look = tool(name="deaf_look", read_only=True)(deaf.function)
+
+
+def side_by_side() -> list[Any]:
+    calls = [("look", 2.0), ("tidy_look", 1.0), ("deaf_look", 1.5), ("look", 0.5)]
+    return [call(name, id=f"r{at}", seconds=seconds) for at, (name, seconds) in enumerate(calls)]
+
+
 class Once(Compactor):
     """Makes room once, before the second request, the way a real one asks: in an untold exchange of the turn."""
 
@@ -97,7 +107,7 @@ def script() -> list[Any]:
         [Thinking(text="hm"), 3.0, "Let me ", 2.0, "look. ", call("wait", id="a", seconds=4.0), call("tidy", id="b", seconds=3.0)],
         [2.0, ProviderError("busy", class_="server")],
         [1.0, "a summary", 1.0],
-        [call("deaf", id="c", seconds=2.0), call("nowhere", id="d")],
+        [call("deaf", id="c", seconds=2.0), call("nowhere", id="d"), *side_by_side()],
         half,
         [1.0, "answer.", 1.0],
         [1.0, "Queued.", 1.0],
@@ -172,7 +182,7 @@ class Run(msgspec.Struct, eq=False):
         self.left = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
 
     def setup(self) -> Setup:
-        tools: dict[str, Tool] = {t.name: t for t in (wait, tidy, deaf)}
+        tools: dict[str, Tool] = {t.name: t for t in (wait, tidy, deaf, look, tidy_look, deaf_look)}
         inbox = Inbox()
         return Setup(
             provider=self.provider, model="model", session=self.session, tools=tools,
@@ -233,7 +243,7 @@ def test_stop_at_every_place(by: str, least: int) -> None:
 
 @pytest.mark.parametrize("vendor_name", ["anthropic", "custom"])
 async def test_stop_at_every_event_of_a_turn_on_the_wire_and_on_disk(vendor_name: str) -> None:
-    @tool
+    @tool(read_only=vendor_name == "custom")
     async def echo(text: str) -> str:
         """Echo."""
         return text

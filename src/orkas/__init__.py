@@ -13,8 +13,9 @@ from orkas._version import __version__
 
 if TYPE_CHECKING:
     from orkas.app import Agent, builtins
+    from orkas.harness.functions import tool
     from orkas.harness.sessions.session import Session
-    from orkas.harness.tool import Tool, ToolContext, ToolResult, tool
+    from orkas.harness.tool import Tool, ToolContext, ToolResult
     from orkas.infra.errors import OrkasError
     from orkas.infra.events import Event
 
@@ -29,7 +30,7 @@ _HOMES = {
     "Tool": "orkas.harness.tool",
     "ToolContext": "orkas.harness.tool",
     "ToolResult": "orkas.harness.tool",
-    "tool": "orkas.harness.tool",
+    "tool": "orkas.harness.functions",
     "OrkasError": "orkas.infra.errors",
     "Event": "orkas.infra.events",
 }

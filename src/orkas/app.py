@@ -12,6 +12,7 @@ import weakref
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -28,7 +29,7 @@ from orkas.harness.runner import Runner
 from orkas.harness.sessions.session import Session
 from orkas.harness.statistics import Recorder
 from orkas.harness.telling import telling
-from orkas.harness.tool import FunctionTool, Tool, ToolContext
+from orkas.harness.tool import Tool, ToolContext
 from orkas.harness.turn import MAX_ROUNDS, Setup, Turn
 from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import OrkasError, UsageError
@@ -58,7 +59,7 @@ Images: TypeAlias = Sequence["Image | str | os.PathLike[str]"]
 
 def builtins() -> list[Tool]:
     """The built-in tools: read_file, write_file, edit_file, apply_patch, list_files, search_files, shell, read_result,
-    web_fetch, web_search."""
+    web_fetch, web_search; and generate_image where ``image.model`` is set and there is a key for it."""
     from orkas.tools import builtins as make
 
     return make()
@@ -85,7 +86,8 @@ class Agent:
 
     ``model``: a model string (``vendor/model`` or a bare name), a provider object, or None to take what is found:
     a key in the environment, a local server, the installed local model, the offline demo.
-    ``tools``: tools or plain functions; omitted: the built-in ones; ``[]``: none.
+    ``tools``: tools, plain functions, or paths of Python files, which are run: every ``@tool`` in them; omitted: the
+    built-in ones; ``[]``: none.
     ``session``: omitted: the conversation lives in memory.
     ``approve``: what happens to calls that need a yes: ``ask`` for it, ``edits`` (writing in the working folder is
     approved), ``all`` (everything is that nothing denies), ``none``. Where nobody can be asked they are denied.
@@ -110,7 +112,7 @@ class Agent:
         self,
         model: str | LLMProvider | None = None,
         *,
-        tools: Iterable[Tool | Callable[..., Any]] | None = None,
+        tools: Iterable[Tool | Callable[..., Any] | str] | None = None,
         session: Session | None = None,
         system: str = "",
         cwd: str | os.PathLike[str] | None = None,
@@ -146,7 +148,8 @@ class Agent:
             raise UsageError("compact_at must be above 0 and at most 1: a share of the usable window")
         self.session = session if session is not None else Session()
         self.cwd = _folder(cwd)
-        self._tools = _by_name(tools)
+        self._told: list[str] = []
+        self._tools = _by_name(tools, self._told)
         self._system = system
         self._output = _output(output)
         self._policy = Policy(approve)
@@ -266,7 +269,8 @@ class Agent:
         self._policy.headless = headless
         try:
             setup = await self._setup(abort)
-            setup.told = await self._healed()
+            setup.told = [*self._told, *await self._healed()]
+            self._told = []
             if self._keeper is not None:
                 self._keeper.begin()
             await Runner(Turn(setup)).run(message)
@@ -569,16 +573,40 @@ def _check_list(tools: object) -> None:
         raise UsageError(f"tools must be a list, not {tools!r}", hint=_TOOLS)
 
 
-def _by_name(tools: Iterable[Tool | Callable[..., Any]] | None) -> dict[str, Tool]:
+def _by_name(tools: Iterable[Tool | Callable[..., Any] | str] | None, told: list[str]) -> dict[str, Tool]:
     if tools is None:
-        tools = builtins()
+        return {tool.name: tool for tool in builtins()}
     _check_list(tools)
     named: dict[str, Tool] = {}
-    for given in tools:
-        if not hasattr(given, "parameters") and not callable(given):
-            raise UsageError(f"{given!r} is no tool", hint=_TOOLS)
-        one = cast("Tool", given) if hasattr(given, "parameters") else FunctionTool(given)
+    for one in chain.from_iterable(_tools_of(given, told) for given in tools):
         if one.name in named:
             raise UsageError(f"two tools are called {one.name!r}", hint="give one of them another name")
         named[one.name] = one
     return named
+
+
+def _tools_of(given: Tool | Callable[..., Any] | str, told: list[str]) -> list[Tool]:
+    """The tools that one entry of the list means. ``told`` takes what the user has to know."""
+    if isinstance(given, str):
+        return _tools_in(given, told)
+    bare = hasattr(given, "parameters") and hasattr(given, "run")
+    if isinstance(given, type) or not (bare or callable(given)):
+        raise UsageError(f"{given!r} is no tool", hint=_TOOLS)
+    from orkas.harness.functions import FunctionTool
+
+    one = cast("Tool", given) if bare else FunctionTool(cast("Callable[..., Any]", given))
+    if isinstance(one, FunctionTool) and one.unbound:
+        raise UsageError(f"{one.name!r} is a method", hint="give the method of an object: tools=[thing.method]")
+    return [one]
+
+
+def _tools_in(name: str, told: list[str]) -> list[Tool]:
+    """By the path of a Python file."""
+    from orkas.harness.tool_file import is_tool_file, load_tools
+
+    if not is_tool_file(name):
+        raise UsageError(f"{name!r} is no tool", hint="a word in the list of tools is the path of a Python file")
+    found = load_tools(name)
+    names = ", ".join(tool.name for tool in found)
+    told.append(f"The code of {str(Path(name).absolute())!r} was run; its tools ({names}) have all your rights.")
+    return found

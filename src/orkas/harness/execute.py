@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -19,7 +19,10 @@ from orkas.infra.messages import Image, ToolCall, well_formed
 from orkas.infra.secrets import hide
 from orkas.infra.threads import in_thread
 
-__all__ = ["IDLE_S", "STOP_GRACE", "execute", "ready"]
+if TYPE_CHECKING:
+    from orkas.harness.undo.keeper import Keeper
+
+__all__ = ["IDLE_S", "STOP_GRACE", "Say", "execute", "ready"]
 
 Say: TypeAlias = Callable[[str], Awaitable[object]]
 
@@ -178,7 +181,11 @@ async def _run(
     verdict = policy.decide(tool.name, call.arguments, context, of=tool)
     if verdict.verdict != "allow" and not (verdict.verdict == "ask" and _is(approved, tool, call, context)):
         return _failure(f"Refused by policy, not run: {'; '.join(verdict.reasons)}")
-    async with _watched(tool, call.arguments, context):
+    touches = getattr(tool, "touches", None)
+    if context.undo is None or touches is None:
+        with context.abort.guard():
+            return _tidy(await tool.run(call.arguments, context))
+    async with _watched(tool.name, touches, call.arguments, context, context.undo):
         with context.abort.guard():
             result = await tool.run(call.arguments, context)
     return _tidy(result)
@@ -193,20 +200,17 @@ def _is(approved: str, tool: Tool, call: ToolCall, context: ToolContext) -> bool
 
 
 @asynccontextmanager
-async def _watched(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> AsyncGenerator[None, None]:
-    """What the tool changes is known afterwards, so that it can be taken back. Costs nothing for one that reads."""
-    touches = getattr(tool, "touches", None)
-    if context.undo is None or touches is None:
-        yield
-        return
-    undo = context.undo
+async def _watched(
+    name: str, touches: Callable[..., Any], arguments: dict[str, Any], context: ToolContext, undo: Keeper
+) -> AsyncGenerator[None, None]:
+    """What the tool changes is known afterwards, so that it can be taken back."""
 
     def before() -> None:
         try:
             touched = touches(arguments, context)
         except OrkasError:
             return  # the tool will say what is wrong with its arguments
-        undo.before(tool.name, touched)
+        undo.before(name, touched)
 
     try:
         await in_thread(before)
@@ -223,7 +227,7 @@ def _tidy(result: ToolResult | str | Any) -> ToolResult:
     text = well_formed(hide(result.text) if isinstance(result.text, str) else str(result.text or ""))
     return ToolResult(
         text or ("(an image)" if images else "(no output)"), images, bool(result.is_error), result.file, result.bytes,
-        result.origin if isinstance(result.origin, str) else None,
+        result.origin if isinstance(result.origin, str) else None, result.cost_usd,
     )  # fmt: skip
 
 

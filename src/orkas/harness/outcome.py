@@ -3,18 +3,24 @@
 The calls of a round run one after another, and each record is durable before the next call begins. The record before a
 call names it in ``starts`` when nothing else stands between the two; "" there says that the round keeps such marks and
 that nothing begins with this record. A call that had to wait for somebody gets a ``mark`` of its own when it begins.
+Calls that only read run side by side; the record before the first of them says in ``reads`` how many they are. Those
+without a result have done no harm, begun or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from orkas.infra.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage
 
 __all__ = [
-    "INTERRUPTED", "NOT_STARTED", "STOPPED", "UNKNOWN", "begun", "cut_short", "fate", "interrupted", "mark", "named",
-    "without_marks",
+    "HARMLESS", "INTERRUPTED", "NOT_STARTED", "STOPPED", "UNKNOWN", "Mark", "begun", "cut_short", "fate", "interrupted",
+    "mark", "named", "without_marks",
 ]  # fmt: skip
+
+Mark: TypeAlias = tuple[int, str | None, int]
+"""What one record says of calls that begin: its place, -1 for the message that calls; ``starts``; ``reads``."""
 
 INTERRUPTED = "interrupted: this call did not finish and its result is lost; it may or may not have had an effect"
 """Nothing is known: the round keeps no marks, or lines of it cannot be read."""
@@ -26,6 +32,10 @@ NOT_STARTED = "interrupted: not started. The run ended before this tool was star
 STOPPED = (
     "interrupted: outcome unknown. The run was stopped while this tool was running. "
     "Check what it did before repeating it."
+)
+HARMLESS = (
+    "interrupted: no result. The run ended before the result of this call was saved. The tool only reads and changed "
+    "nothing: call it again if its result is still needed."
 )
 _DONE = "interrupted: this call was done, but its result was cut while it was being saved."
 
@@ -73,30 +83,29 @@ def named(starts: str, ids: Sequence[str], after: int = -1) -> int | None:
     return next((i for i in places if i > after), places[0] if places else None)
 
 
-def begun(ids: Sequence[str], marks: Iterable[tuple[int, str | None]]) -> set[int] | None:
-    """The places of the calls that are known to have begun; None when the round does not tell.
+def begun(ids: Sequence[str], marks: Iterable[Mark]) -> dict[int, bool] | None:
+    """The places of the calls that may have begun, each with whether it only reads; None when the round does not tell.
 
-    ``ids``: of its calls, in declared order. ``marks``: of each record the place, -1 for the message
-    that calls, and ``starts``.
+    ``ids``: of its calls, in declared order.
     """
     kept = False
-    places: set[int] = set()
-    for place, starts in marks:
+    places: dict[int, bool] = {}
+    for place, starts, reads in marks:
         if starts is None:
             continue
         kept = True
         at = named(starts, ids, place)
         if at is not None:
-            places.add(at)
+            places.update(dict.fromkeys(range(at, min(at + max(reads, 1), len(ids))), reads > 0))
         elif starts:
             return None  # it names no call of this round: whatever made it, it is no proof
     return places if kept else None
 
 
-def fate(place: int, begun: set[int] | None, *, lossy: bool = False) -> str:
+def fate(place: int, begun: Mapping[int, bool] | None, *, lossy: bool = False) -> str:
     """What to say of the call at that place, which has no result. ``lossy``: something of its round could not be read,
     so that a mark which is not there proves nothing.
     """
     if begun is not None and place in begun:
-        return UNKNOWN
+        return HARMLESS if begun[place] else UNKNOWN
     return INTERRUPTED if begun is None or lossy else NOT_STARTED

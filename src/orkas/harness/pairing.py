@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from orkas.harness.outcome import begun, fate, interrupted, named
+from orkas.harness.outcome import Mark, begun, fate, interrupted, named
 from orkas.infra.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, calls_of
 
 __all__ = [
@@ -353,8 +353,8 @@ class _Composer:
         """What can be said of each call of a group; empty when all have results."""
         if all(slot.result is not None for slot in slots):
             return []
-        marks = [(-1, _starts(self._messages[i]))]
-        marks += [(p, _starts(self._messages[s.result])) for p, s in enumerate(slots) if s.result is not None]
+        marks = [_mark(-1, self._messages[i])]
+        marks += [_mark(p, self._messages[s.result]) for p, s in enumerate(slots) if s.result is not None]
         known = begun([slot.given for slot in slots], marks)
         lossy = bool(self._lossy) and self._has_lost(i)
         return [fate(place, known, lossy=lossy) for place in range(len(slots))]
@@ -370,6 +370,10 @@ class _Composer:
 
 def _in_round(message: Message) -> bool:
     return type(message) is ToolMessage or is_tool_image(message)
+
+
+def _mark(place: int, message: Message) -> Mark:
+    return place, _starts(message), 0 if isinstance(message, UserMessage) else message.reads
 
 
 def _starts(message: Message) -> str | None:

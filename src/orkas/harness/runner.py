@@ -11,18 +11,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from orkas.harness import pairing
+from orkas.harness.abreast import MOST, Abreast, leading_reads
 from orkas.harness.exchange import Exchange
-from orkas.harness.execute import execute
+from orkas.harness.execute import Say, execute
 from orkas.harness.fallback import opening, succeeding
 from orkas.harness.governor import Governor, converging
 from orkas.harness.limit import EMPTY, STILL_CUT, cut_call, is_cut, is_empty
-from orkas.harness.outcome import NOT_STARTED, STOPPED, interrupted
+from orkas.harness.outcome import HARMLESS, NOT_STARTED, STOPPED, interrupted
 from orkas.harness.refusal import Refusal, is_refusal, refusal_notice
 from orkas.harness.sessions.session import Session
 from orkas.harness.spending import CostReached
@@ -62,6 +64,7 @@ from orkas.providers.base import CompletionParams
 
 if TYPE_CHECKING:
     from orkas.harness.formed import Formed
+    from orkas.harness.undo.keeper import Keeper
 
 __all__ = ["Runner"]
 
@@ -78,13 +81,17 @@ class Runner:
         self.turn = turn
         self._session = turn.setup.session
         self._abort = turn.setup.context.abort
+        turn.setup.context.payable = turn.spending.payable
         self._governor = Governor(turn.setup.tools, small=turn.small)
         self._nudge = ""
         self._cut = False  # the output limit ended the last reply in its calls
         self._cuts = 0  # how often in this turn
-        self._running: str | None = None  # id of the call that runs now
         self._approved = ""  # what a person said yes to, last
+        self._running: dict[str, bool] = {}  # ids of the calls that run now, each with whether it only reads
+        self._results: dict[str, ToolResult] = {}  # of calls that have ended and wait for those before them
+        self._images: list[UserMessage] = []  # what tools showed in this round; they follow all results
         self._marked: str | None = None  # what the newest record says of the call that begins next
+        self._reads = 0  # and how many from that one on only read
 
     async def run(self, message: UserMessage) -> None:
         """Tell the turn, event by event, to its ``Done``."""
@@ -229,8 +236,11 @@ class Runner:
         calls = calls_of(reply)
         self._cut = bool(calls) and turn.stop_reason == "length"
         self._cuts += self._cut
-        [stored] = await self._session.commit(replace(reply, starts=self._next(calls)) if calls else reply)
-        self._marked = stored.starts  # type: ignore[union-attr]  # a reply is an assistant message
+        if calls:
+            starts, reads = self._next(calls, 0)
+            reply = replace(reply, starts=starts, reads=reads)
+        [stored] = await self._session.commit(reply)
+        self._marked, self._reads = stored.starts, stored.reads  # type: ignore[union-attr]  # it is an assistant's
 
     def _keep(self, rest: AssistantMessage | None) -> None:
         """What the user saw of a reply that did not come whole is kept, marked as such."""
@@ -240,71 +250,136 @@ class Runner:
                 self._session.append(rest)
 
     async def _act(self, calls: list[ToolCall]) -> None:
-        """Run the calls one after another; images that tools returned follow all results."""
-        turn = self.turn
-        images: list[UserMessage] = []
-        for place, call in enumerate(calls):
+        """Run the calls: those that only read side by side, any other alone. Images follow all results."""
+        turn, place = self.turn, 0
+        while place < len(calls):
             self._abort.check()
+            if self._reads > 1:
+                place = await self._abreast(calls, place, place + self._reads)
+                continue
+            call = calls[place]
             refusal = await self._permitted(call)
             if not refusal:
                 await self._begin(call)
             await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
-            result = ToolResult(refusal, is_error=True) if refusal else await self._result(call)
-            message = _result_message(call, result, self._session, self._next(calls[place + 1 :]))
-            [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
-            self._running, self._marked = None, message.starts
-            turn.count(call.name, is_error=result.is_error)
-            turn.setup.recorder.used(call.name, error=_error_of(result))
-            images += [_image_message(call, image) for image in result.images]
-            await tell(ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), result.is_error))
-            if (undo := turn.setup.context.undo) is not None:
-                for text in undo.told():
-                    await tell(Notice(turn.next_seq(), "info", text))
-        if images:
+            if refusal:
+                result = ToolResult(refusal, is_error=True)
+            else:
+                result = await self._result(call, partial(self._say_progress, call.id))
+            message = await self._store(calls, place, result)
+            await tell(self._end(call, message, result))
+            if turn.setup.context.undo is not None:
+                await self._tell_of_undo(turn.setup.context.undo)
+            place += 1
+        if self._images:
+            images, self._images = self._images, []
             await self._session.commit(*images)
 
-    async def _permitted(self, call: ToolCall) -> str:
-        """Ask whoever has to be asked, before the call counts as begun. Returns what the model is told of a no."""
+    async def _abreast(self, calls: list[ToolCall], place: int, end: int) -> int:
+        """Run those from ``place`` to ``end``: begun and ended in declared order, whoever is first; what they say comes
+        as they say it. Returns ``end``."""
+        turn, abreast, begins = self.turn, Abreast(self._result), place
         self._approved = ""
-        if not self.turn.setup.policy.may_ask:
+        self._results = abreast.results
+        try:
+            while place < end:
+                while begins < end and abreast.running < MOST and not self._abort.fired:
+                    call = calls[begins]
+                    self._running[call.id] = True
+                    await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
+                    abreast.begin(call)
+                    begins += 1
+                await abreast.news()
+                while abreast.said:
+                    said, text = abreast.said.popleft()
+                    await self._say_progress(said.id, text)
+                if (result := abreast.results.get(calls[place].id)) is not None:
+                    message = await self._store(calls, place, result)
+                    await tell(self._end(calls[place], message, result))
+                    place += 1
+                elif not abreast.running:
+                    self._abort.check()
+                    abreast.check()
+        finally:
+            await abreast.end()
+        return end
+
+    async def _permitted(self, call: ToolCall) -> str:
+        """Ask whoever has to be asked, before the call counts as begun. Returns what the model is told of a no.
+
+        A call that a record names was not asked about, and is not looked at once more before it is executed.
+        """
+        self._approved = ""
+        if self._marked == call.id or not self.turn.setup.policy.may_ask:
             return ""
         from orkas.harness.approvals import permission
 
         refusal, self._approved = await permission(self.turn, call)
         return refusal
 
-    def _next(self, calls: Sequence[ToolCall]) -> str | None:
-        """What the record before these calls says in ``starts``: the first begins as soon as the record is durable.
+    def _next(self, calls: Sequence[ToolCall], place: int) -> tuple[str | None, int]:
+        """What the record before the call at this place says: ``starts``, for it begins as soon as the record is
+        durable, and ``reads``, how many begin with it.
 
-        A call that waits for an answer must not be named: then this is "", and ``Session.start`` marks it when it
+        A call that waits for an answer must not be named: then ``starts`` is "", and ``Session.start`` marks it when it
         begins.
         """
-        if not calls:
-            return None
-        if self.turn.setup.policy.may_ask:
+        if place >= len(calls):
+            return None, 0
+        setup = self.turn.setup
+        reads = leading_reads(calls, setup.tools, place)
+        if setup.policy.may_ask:
             from orkas.harness.approvals import asked_about
 
-            if asked_about(self.turn.setup, calls[0]):
-                return ""
-        return calls[0].id
+            if asked_about(setup, calls[place]):
+                return "", 0
+            reads = next((n for n in range(1, reads) if asked_about(setup, calls[place + n])), reads)
+        return calls[place].id, reads
 
     async def _begin(self, call: ToolCall) -> None:
         """Between a call's record and its start."""
         if self._marked != call.id:
             await self._session.start(call)
-        self._running = call.id
+        self._running[call.id] = self._reads > 0
 
-    async def _result(self, call: ToolCall) -> ToolResult:
-        """The one result of a call; its progress is told."""
+    async def _store(self, calls: list[ToolCall], place: int, result: ToolResult) -> ToolMessage:
+        """Make a result durable, and with it what begins next. Returns it as stored."""
+        call = calls[place]
+        message = _result_message(call, result, self._session)
+        if (after := place + 1) < len(calls) and calls[after].id not in self._running:
+            message.starts, message.reads = self._next(calls, after)
+        [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
+        self._marked, self._reads = message.starts, message.reads
+        if result.images:
+            self._images += [_image_message(call, image) for image in result.images]
+        if self._results:
+            self._results.pop(call.id, None)
+        return message
+
+    def _end(self, call: ToolCall, message: ToolMessage, result: ToolResult | None) -> ToolEnd:
+        """A call that ran has ended, by us where there is no result: it is counted, and to be told."""
+        turn = self.turn
+        self._running.pop(call.id, None)  # one that was refused never ran
+        if result is not None and result.cost_usd:
+            turn.paid(result.cost_usd)
+        turn.count(call.name, is_error=message.is_error)
+        turn.setup.recorder.used(call.name, error=_error_of(result) if result is not None else "")
+        return ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), message.is_error)
+
+    async def _say_progress(self, call_id: str, text: str) -> None:
+        await tell(ToolProgress(self.turn.next_seq(), call_id, text))
+
+    async def _tell_of_undo(self, undo: Keeper) -> None:
+        for text in undo.told():
+            await tell(Notice(self.turn.next_seq(), "info", text))
+
+    async def _result(self, call: ToolCall, say: Say) -> ToolResult:
+        """The one result of a call."""
         setup = self.turn.setup
         if call.arguments is None and self._cut:
             return ToolResult(cut_call(self._cuts), is_error=True)
         if refusal := self._governor.refusal(call):
             return ToolResult(refusal, is_error=True)
-
-        async def say(text: str) -> None:
-            await tell(ToolProgress(self.turn.next_seq(), call.id, text))
-
         return await execute(call, setup.tools, setup.policy, setup.context, say, approved=self._approved)
 
     async def _ended(self, calls: list[ToolCall], results: list[Message]) -> bool:
@@ -344,34 +419,38 @@ class Runner:
         await tell(TextDelta(self.turn.next_seq(), text))
 
     async def _close_calls(self) -> None:
-        """After Stop: a result for every open call; the one that ran is told to have ended."""
+        """After Stop: a result for every open call; those that ran are told to have ended."""
+        calls = pairing.open_calls(self._session.messages)
+        closed = self._closing_results(calls)
         try:
-            closed = self._closing_results()
-            await self._session.commit(*closed)
+            stored = await self._session.commit(*closed, *self._images)
         except StorageError as problem:
             _log.error("the interrupted results are not saved yet: %s", problem)
-        for message in closed:
-            if message.tool_call_id == self._running:
-                name = self._name_of(message.tool_call_id)
-                self.turn.count(name, is_error=True)
-                self.turn.setup.recorder.used(name, error="")
-                text = text_of(message)
-                await tell(ToolEnd(self.turn.next_seq(), message.tool_call_id, name, text, is_error=True))
+            stored = [*closed]
+        self._images = []
+        for call, message in zip(calls, stored, strict=False):
+            if call.id in self._running and isinstance(message, ToolMessage):
+                await tell(self._end(call, message, self._results.get(call.id)))
 
-    def _name_of(self, call_id: str) -> str:
-        return next(c.name for m in reversed(self._session.messages) for c in calls_of(m) if c.id == call_id)
-
-    def _closing_results(self) -> list[ToolMessage]:
-        calls = pairing.open_calls(self._session.messages)
-        texts = [STOPPED if c.id == self._running else NOT_STARTED for c in calls]
-        return [replace(interrupted(c, text), ts=now()) for c, text in zip(calls, texts, strict=True)]
+    def _closing_results(self, calls: list[ToolCall]) -> list[ToolMessage]:
+        """The results that are there, and what is true of the calls that have none."""
+        closing = []
+        for call in calls:
+            if (result := self._results.get(call.id)) is not None:
+                closing.append(_result_message(call, result, self._session))
+                self._images += [_image_message(call, image) for image in result.images]
+                continue
+            reads = self._running.get(call.id)
+            text = NOT_STARTED if reads is None else HARMLESS if reads else STOPPED
+            closing.append(replace(interrupted(call, text), ts=now()))
+        return closing
 
     def _leave_paired(self) -> None:
         """Whoever left, and how: no call stays open. A save that fails is pending in the session and heals on load."""
-        closing = self._closing_results()
-        if closing:
+        closing = self._closing_results(pairing.open_calls(self._session.messages))
+        if closing or self._images:
             with suppress(StorageError):
-                self._session.append(*closing)
+                self._session.append(*closing, *self._images)
 
 
 def _formed(turn: Turn, params: CompletionParams) -> Formed:
@@ -403,13 +482,11 @@ def _class_of(problem: Exception) -> ErrorClass:
             return "invalid_request"
 
 
-def _result_message(call: ToolCall, result: ToolResult, session: Session, following: str | None) -> ToolMessage:
+def _result_message(call: ToolCall, result: ToolResult, session: Session) -> ToolMessage:
     text = Text(text=result.text)
     if result.file and session.files is not None and Path(result.file).is_relative_to(session.files):
         text = Text(text=result.text, file=str(Path(result.file).relative_to(session.files)), bytes=result.bytes)
-    return ToolMessage(
-        call.id, [text], result.is_error, id=new_id(), ts=now(), starts=following, origin=result.origin
-    )
+    return ToolMessage(call.id, [text], result.is_error, id=new_id(), ts=now(), origin=result.origin)
 
 
 def _image_message(call: ToolCall, image: Image) -> UserMessage:

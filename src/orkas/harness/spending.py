@@ -66,6 +66,14 @@ class Spending:
         if model != self._model:
             self._model, self._cached, self._wrote = model, 0, False
 
+    def payable(self, usd: float | None) -> bool:
+        """Whether a tool may spend so much; what is not known is too much where there is a limit."""
+        return self.limit is None or (usd is not None and self.spent + usd <= self.limit)
+
+    def paid(self, usd: float) -> None:
+        """A tool has spent so much."""
+        self.spent += usd
+
     def heard(self, turn: Turn, reply: AssistantMessage) -> None:
         """A reply came whole."""
         if self.limit is None:

@@ -176,6 +176,13 @@ class Recorder:
         use.failed += error == "failed"
         use.faults += error == "fault"
 
+    def paid(self, usd: float) -> None:
+        """A tool has spent so much."""
+        if self._keeps and 0 <= usd <= _MOST_USD:
+            line = self._line()
+            line.cost_usd = usd
+            self._write(line)
+
     def close(self) -> None:
         """Write what waits and let the file go; it is opened again when it is needed. At the end of each turn."""
         if self._tools:

@@ -158,6 +158,12 @@ class Turn(msgspec.Struct, eq=False):
         if reply.usage is not None:
             self.usage = self.usage.plus(reply.usage)
 
+    def paid(self, usd: float) -> None:
+        """A tool has spent so much of the user's money."""
+        self.spending.paid(usd)
+        self.setup.recorder.paid(usd)
+        self.usage = self.usage.plus(Usage(cost_usd=usd))
+
     def count(self, tool: str, *, is_error: bool) -> None:
         count = self.tools.get(tool)
         if count is None:

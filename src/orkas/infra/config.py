@@ -61,6 +61,16 @@ def _count(value: Any) -> int:
     return value
 
 
+def _usd(value: Any) -> float:
+    try:
+        amount = float(value)
+    except (TypeError, ValueError):
+        amount = -1.0
+    if isinstance(value, bool) or not 0 <= amount < 1_000:
+        raise ValueError("must be an amount of USD, such as 0.04")
+    return amount
+
+
 def _address(value: Any) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s/?#]+[^\s]*", value.strip(), re.IGNORECASE):
         raise ValueError("must be an address that begins with http:// or https://")
@@ -110,6 +120,8 @@ KEYS: Mapping[str, Key] = {
     "catalogues.genai": Key("", _address, None, "the same for Pydantic's prices"),
     "web.allow": Key([], _hosts, None, "hosts of your own network for the web tools, such as localhost:8080"),
     "search.engine": Key([], _engines, None, "search engines in the order they are asked; empty: what has a key"),
+    "image.model": Key("", _line, "ORKAS_IMAGE_MODEL", "model that draws, such as openai/gpt-image-1; empty: none"),
+    "image.price": Key(0.0, _usd, None, "USD that one picture of it costs; 0: not known"),
     "search.searxng": Key("", _address, "SEARXNG_BASE_URL", "where your SearXNG is reached"),
 }
 _ENDPOINT = Key("", _address, None, "where this vendor is reached")

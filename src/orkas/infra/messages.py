@@ -124,6 +124,8 @@ class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", omit_d
     vendor: dict[str, Any] | None = None
     starts: str | None = None
     """Id of the call that begins as soon as this record is durable. Until its result stands, its outcome is unknown."""
+    reads: int = 0
+    """So many calls, from that one on, only read: they may run side by side, and repeating them does no harm."""
 
 
 class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", omit_defaults=True, gc=False):
@@ -139,6 +141,8 @@ class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", omit_defaults=Tr
     """As in ``AssistantMessage``: the next call of the round."""
     origin: str | None = None
     """``web``: its text was written by strangers, and whoever acts on it later can know."""
+    reads: int = 0
+    """As in ``AssistantMessage``."""
 
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage

@@ -76,6 +76,11 @@ class HttpProvider:
         self._unconstrained = Unconstrained()
         self._http = http or Http(limits=_SLOW if row.slow else None)
 
+    @property
+    def ready(self) -> bool:
+        """Whether a request could show a key, or needs none. Nothing is renewed or asked."""
+        return self._local or self._credentials.peek() is not None
+
     def info(self, model: str) -> ModelInfo:
         return model_info(self.id, model)
 

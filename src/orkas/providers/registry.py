@@ -19,8 +19,9 @@ from orkas.providers.vendors.own import own
 
 if TYPE_CHECKING:
     from orkas.providers.clouds.aws import Signer
+    from orkas.providers.drawing import Shape
 
-__all__ = ["resolve", "short_names", "split_model", "vendor_names"]
+__all__ = ["artist", "resolve", "short_names", "split_model", "vendor_names"]
 
 
 def vendor_names() -> list[str]:
@@ -140,6 +141,29 @@ def resolve(
     return HttpProvider(
         vendor, row, dialect, base_url=url, credentials=credentials, key_name=named, http=http
     ), model_id
+
+
+def artist(model: str, *, shape: Shape = "", environ: Mapping[str, str] = os.environ) -> tuple[HttpProvider, str]:
+    """As ``resolve``, for a model that draws: its replies hold pictures of this shape.
+
+    Raises:
+        UsageError: also where the vendor speaks no wire of pictures that is known here.
+    """
+    from orkas.providers.drawing import GoogleImages, OpenAIImages
+
+    vendor, model_id = split_model(model)
+    row = table().get(vendor)
+    dialect: Dialect
+    if row is not None and row.dialect == "google":
+        dialect = GoogleImages(shape, row.key_header, row.quirks.model_path)
+    elif row is not None and row.dialect in ("openai_responses", "openai_chat"):
+        dialect = OpenAIImages(shape, row.key_header)
+    else:
+        raise UsageError(f"{vendor} draws no pictures here", hint="take a model of openai, google or one that is alike")
+    credentials = credentials_for(vendor, row, environ=environ)
+    url = _base_url(vendor, row, None, environ, credentials)
+    key_name = row.key_variables(vendor)[0]
+    return HttpProvider(vendor, row, dialect, base_url=url, credentials=credentials, key_name=key_name), model_id
 
 
 def _demo() -> LLMProvider:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 from orkas.harness.tool import Tool
+from orkas.infra.home import home
 
 __all__ = ["builtins"]
 
 
 def builtins() -> list[Tool]:
-    """The built-in tools, new ones for each agent: the file tools share what the model has seen of the files."""
+    """The built-in tools, new ones for each agent: the file tools share what the model has seen of the files.
+
+    ``generate_image`` is among them where the user has named a model that draws and there is a key for it.
+    """
     from orkas.tools.edit import EditFile
     from orkas.tools.files import Seen
     from orkas.tools.listing import ListFiles
@@ -22,7 +28,17 @@ def builtins() -> list[Tool]:
     from orkas.tools.write import WriteFile
 
     seen = Seen()
-    return [
+    tools: list[Tool] = [
         ReadFile(seen), WriteFile(seen), EditFile(seen), ApplyPatch(seen), ListFiles(), SearchFiles(), Shell(),
         ReadResult(), WebFetch(), WebSearch(),
     ]  # fmt: skip
+    return [*tools, *_drawing()]
+
+
+def _drawing() -> list[Tool]:
+    """Nothing is loaded to find out where the user has set nothing at all."""
+    if not os.environ.get("ORKAS_IMAGE_MODEL") and not (home() / "config.toml").exists():
+        return []
+    from orkas.tools.generate_image import configured
+
+    return [tool] if (tool := configured()) is not None else []

@@ -40,6 +40,7 @@ class ListFiles:
         " by name in all folders below, but not in what .gitignore names or in .git."
     )
     parameters = schema_of(ListFilesInput)
+    read_only = True
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ListFilesInput)

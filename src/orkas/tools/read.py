@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -51,10 +52,12 @@ class ReadFile:
         " on."
     )
     parameters = schema_of(ReadFileInput)
+    read_only = True
 
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
         self._last: tuple[tuple[object, ...], Document] | None = None  # the document read last, to read on in
+        self._reading = threading.Lock()  # documents are read one after another: each takes a process of its own
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ReadFileInput)
@@ -95,12 +98,15 @@ class ReadFile:
         if stat.st_size > documents.MAX_BYTES:
             raise ToolFailed(f"{place.name} has {size_said(stat.st_size)}; documents up to 64 MB are read")
         key = (str(place.real), stat.st_ino, stat.st_size, stat.st_mtime_ns, given.page)
-        if self._last is None or self._last[0] != key:
-            file.seek(0)
-            data = file.read(documents.MAX_BYTES)
-            first, most = (given.page, 1) if given.page else (1, 1_000_000)
-            self._last = (key, documents.extract(data, kind, place.name, abort, first=first, most=most))
-        return _excerpt_of(self._last[1], given)
+        with self._reading:
+            abort.check()
+            if self._last is None or self._last[0] != key:
+                file.seek(0)
+                data = file.read(documents.MAX_BYTES)
+                first, most = (given.page, 1) if given.page else (1, 1_000_000)
+                self._last = (key, documents.extract(data, kind, place.name, abort, first=first, most=most))
+            document = self._last[1]
+        return _excerpt_of(document, given)
 
 
 def _excerpt_of(document: Document, given: ReadFileInput) -> str:

@@ -59,6 +59,7 @@ class SearchFiles:
         " matches; with names_only the paths that match."
     )
     parameters = schema_of(SearchFilesInput)
+    read_only = True
 
     def __init__(self, max_seconds: float = MAX_SECONDS) -> None:
         self._max_seconds = max_seconds

@@ -56,6 +56,7 @@ class ReadResult:
         " words are found."
     )
     parameters = schema_of(ReadResultInput)
+    read_only = True
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult | str:
         given = check_arguments(arguments, ReadResultInput)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,6 +56,7 @@ class WebFetch:
         self._guard = guard
         self._turn: Callable[[], Abort | None] = lambda: None
         self._kept: dict[str, Read] = {}
+        self._getting: dict[str, asyncio.Lock] = {}
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         from orkas.tools.web.reading import told  # loaded with the first page
@@ -66,14 +68,17 @@ class WebFetch:
         return await in_thread(told, read, given.offset, self.name, context.files)
 
     async def _read(self, url: str, context: ToolContext) -> Read:
-        """The page; within a turn it is got once."""
+        """The page; within a turn it is got once, also for calls side by side."""
+        if self._turn() is not context.abort:
+            self._turn, self._kept, self._getting = weakref.ref(context.abort), {}, {}
+        async with self._getting.setdefault(url, asyncio.Lock()):
+            known = self._kept.get(url)
+            return known if known is not None else await self._got(url, context)
+
+    async def _got(self, url: str, context: ToolContext) -> Read:
         from orkas.tools.web.getting import get
         from orkas.tools.web.reading import read_answer
 
-        if self._turn() is not context.abort:
-            self._turn, self._kept = weakref.ref(context.abort), {}
-        if (known := self._kept.get(url)) is not None:
-            return known
         context.progress(f"fetching {url[:200]!r}")
         page = await get(url, self._guard())
         context.progress(f"reading {len(page.body):,} bytes")

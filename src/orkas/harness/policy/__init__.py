@@ -30,7 +30,7 @@ __all__ = ["Mode", "Policy", "Verdict", "as_judged", "check_command", "sandbox_o
 Mode: TypeAlias = Literal["ask", "edits", "all", "none"]
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
-EDITS = frozenset({"write_file", "edit_file", "apply_patch"})
+EDITS = frozenset({"write_file", "edit_file", "apply_patch", "generate_image"})
 READS = frozenset({"read_file", "list_files", "search_files", "read_result"})
 _JUDGED = EDITS | {"shell"}
 """Tools that are judged by what they are asked to do, also where no rule speaks."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from orkas.harness.outcome import begun, fate, interrupted, named
+from orkas.harness.outcome import Mark, begun, fate, interrupted, named
 from orkas.harness.pairing import fresh_id, is_tool_image
 from orkas.harness.sessions.attachments import Attachments
 from orkas.harness.sessions.store import LINE_CAP, SPILL_CAP
@@ -48,7 +48,7 @@ class Round(msgspec.Struct, eq=False):
     record_ids: set[str] = msgspec.field(default_factory=set)
     numbers: dict[str, int] = msgspec.field(default_factory=dict)
     """See ``fresh_id``."""
-    marks: list[tuple[int, str | None]] = msgspec.field(default_factory=list)
+    marks: list[Mark] = msgspec.field(default_factory=list)
     """What the records of the group say of calls that begin, for ``outcome.begun``."""
 
     @classmethod
@@ -149,7 +149,7 @@ class Draft:
             return message
         self.round.calls = calls
         starts = self._starts(message.starts)
-        self.round.marks = [(-1, starts)]
+        self.round.marks = [(-1, starts, message.reads)]
         if all(c.call.id == c.given for c in calls):
             return message
         owns = iter(calls)
@@ -175,7 +175,7 @@ class Draft:
         call.open = False
         place = self.round.calls.index(call)
         starts = self._starts(message.starts, place)
-        self.round.marks.append((place, starts))
+        self.round.marks.append((place, starts, message.reads))
         if starts != message.starts:
             message = replace(message, starts=starts)
         return _named(message, call.call.id)

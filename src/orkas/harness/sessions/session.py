@@ -174,7 +174,7 @@ class Session:
         self._check_open()
         with self._backlog.lock:
             if self._round is not None:
-                self._round.marks.append((-1, call.id))
+                self._round.marks.append((-1, call.id, 0))
             if self._store is not None:
                 begins = mark(call)
                 self._backlog.waiting.append((begins, line_of(begins, encode(begins))))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from orkas._version import __version__
-from orkas.app import Agent, builtins
+from orkas.app import Agent
 from orkas.harness.sessions.names import fresh_name
 from orkas.harness.sessions.session import Session
-from orkas.harness.tool import Tool
 from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.home import home
 from orkas.product.chat.commands import sentence
@@ -69,21 +67,14 @@ def _open_session(options: argparse.Namespace) -> Session:
 
 
 def _tools(given: str | Iterable[Any] | None) -> list[Any] | None:
-    """``a,b``, ``all`` or ``none`` as tools; None: the built-in ones."""
-    if given is None or given == "all":
+    """What ``--tools`` says; None: the built-in ones."""
+    if given is None:
         return None
     if not isinstance(given, str):
         return list(given)
-    if given == "none":
-        return []
-    have: dict[str, Tool] = {tool.name: tool for tool in builtins()}
-    wanted = [name.strip() for name in given.split(",") if name.strip()]
-    for name in wanted:
-        if name not in have:
-            near = difflib.get_close_matches(name, have, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(have)}"
-            raise UsageError(f"there is no tool {name!r}", hint=hint)
-    return [have[name] for name in wanted]
+    from orkas.product.cli.agents import tools_for
+
+    return tools_for(given)
 
 
 def choose_model(screen: Screen) -> discovery.Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from orkas.product.cli import out
 from orkas.product.cli.parsing import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from orkas.app import Agent
     from orkas.harness.sessions.session import Session
     from orkas.harness.tool import Tool
@@ -111,8 +114,8 @@ def _schema(path: str | None) -> dict[str, Any] | None:
     return schema
 
 
-def tools_for(names: str) -> list[Tool] | None:
-    """The tools of ``--tools``; None: all.
+def tools_for(names: str) -> list[Tool | Callable[..., Any] | str] | None:
+    """The tools of ``--tools``: names of built-in ones, ``all`` of them, and Python files; None: all.
 
     Raises:
         UsageError: there is no such tool.
@@ -124,11 +127,17 @@ def tools_for(names: str) -> list[Tool] | None:
     from orkas.app import builtins
 
     known = {tool.name: tool for tool in builtins()}
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    for name in wanted:
-        if name not in known:
-            raise UsageError(f"there is no tool {name!r}", hint=f"there are {', '.join(known)}; or all, or none")
-    return [known[name] for name in dict.fromkeys(wanted)]
+    wanted: dict[str, Tool | Callable[..., Any] | str] = {}
+    for name in filter(None, map(str.strip, names.split(","))):
+        if name == "all":
+            wanted.update(known)
+        elif name in known or name.endswith(".py"):
+            wanted[name] = known.get(name, name)
+        else:
+            near = difflib.get_close_matches(name, known, 1)
+            there = f"there are {', '.join(known)}; or all, or none, or the path of a Python file"
+            raise UsageError(f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else there)
+    return list(wanted.values())
 
 
 def session_for(options: argparse.Namespace) -> Session:

@@ -248,6 +248,16 @@ def _catalogue() -> Iterator[Finding]:
     yield Finding("models", "ok", text)
 
 
+def _drawing() -> Iterator[Finding]:
+    from orkas.tools.generate_image import obstacle
+
+    model = config.load(tolerant=True)["image.model"]
+    if model and (why := obstacle(model)):
+        yield Finding("images", "warning", f"No pictures are drawn with {model}: {why}.")
+    elif model:
+        yield Finding("images", "ok", f"{model} draws pictures for generate_image.")
+
+
 def _local_model() -> Iterator[Finding]:
     from orkas.product import local_model
     from orkas.providers.local import installed
@@ -431,6 +441,6 @@ def _plainly() -> Iterator[Finding]:
 
 
 _CHECKS = (
-    _versions, _home, _settings, _log, _model, _catalogue, _keys, _local_model, _terminal, _extras, _sessions, _undo,
-    _statistics, _sandbox, _rules, _plainly,
+    _versions, _home, _settings, _log, _model, _catalogue, _keys, _drawing, _local_model, _terminal, _extras, _sessions,
+    _undo, _statistics, _sandbox, _rules, _plainly,
 )  # fmt: skip

@@ -68,7 +68,8 @@ def model_options(parser: Parser) -> None:
     parser.add_argument("--cwd", metavar="DIR", help="folder the tools work in (default: the current one)")
     parser.add_argument("--system", metavar="TEXT", default="", help="text added to the system prompt")
     parser.add_argument(
-        "--tools", metavar="a,b|all|none", default="all", help="tools the model may call (default: all)"
+        "--tools", metavar="a,b|all|none", default="all",
+        help="tools the model may call, and Python files with more of them (default: all)",
     )
     parser.add_argument("--thinking", choices=("off", "low", "medium", "high"), help="reasoning effort")
     parser.add_argument("--base-url", help=argparse.SUPPRESS)
