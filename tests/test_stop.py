@@ -243,7 +243,7 @@ def test_stop_at_every_place(by: str, least: int) -> None:
 
 @pytest.mark.parametrize("vendor_name", ["anthropic", "custom"])
 async def test_stop_at_every_event_of_a_turn_on_the_wire_and_on_disk(vendor_name: str) -> None:
-    @tool(read_only=vendor_name == "custom")
+    @tool(read_only=True if vendor_name == "custom" else None)
     async def echo(text: str) -> str:
         """Echo."""
         return text

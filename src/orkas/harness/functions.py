@@ -34,7 +34,7 @@ class FunctionTool:
         name: str | None = None,
         description: str | None = None,
         limit_s: float | None = None,
-        read_only: bool = False,
+        read_only: bool | None = None,
     ) -> None:
         if limit_s is not None and not limit_s > 0:
             raise UsageError("limit_s must be more than 0 seconds")
@@ -94,7 +94,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     limit_s: float | None = None,
-    read_only: bool = False,
+    read_only: bool | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -103,7 +103,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     limit_s: float | None = None,
-    read_only: bool = False,
+    read_only: bool | None = None,
 ) -> Any:
     """Make a tool of a function: the schema from its type hints, the description from its docstring.
 

@@ -69,7 +69,8 @@ class Tool(Protocol):
     given no sign of life (``ToolContext.progress``, with a new text) for half an hour.
 
     ``read_only = True`` says that its calls change nothing: neighbours in one round then run side by side, in one event
-    loop and, for what is synchronous, in threads; and one that was interrupted can be repeated.
+    loop and, for what is synchronous, in threads; and one that was interrupted can be repeated. ``False`` says that it
+    may change something, so that a person is asked; a tool that says nothing was given by the program, and runs.
 
     A tool that changes files of the user says so by ``touches(arguments, context)``: the paths that a call would
     change, or None for any. What it changes can then be taken back with the turn. One that edits may have
