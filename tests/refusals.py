@@ -14,6 +14,9 @@ def error(message: str, **more: Any) -> dict[str, Any]:
 
 # fmt: off
 REFUSALS: list[tuple[str, int, Any, str]] = [
+    ('anthropic', 400, error("Output blocked by content filtering policy", type='invalid_request_error'), 'content_filter'),
+    ('anthropic', 400, error("This organization has been disabled.", type='invalid_request_error'), 'auth'),
+    ('openrouter', 403, error("Your input was flagged", code=403, metadata={'reasons': ['violence']}), 'content_filter'),
     ('openai', 429, error("Rate limit reached for gpt-4o in organization org-x on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 20s.", type='requests', code='rate_limit_exceeded'), 'retryable'),
     ('openai', 429, error("You exceeded your current quota, please check your plan and billing details.", type='insufficient_quota', code='insufficient_quota'), 'quota'),
     ('openai', 429, error("You've reached your monthly spending limit.", type='billing_error'), 'quota'),

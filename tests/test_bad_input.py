@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
@@ -208,11 +209,14 @@ def test_what_is_no_reply_is_an_error_that_says_so(api: Api, body: bytes) -> Non
 
 odd = st.sampled_from([
     None, True, False, 0, -1, 10**30, 1.5, "", " ", "\ud83d", "\udc19 tail", "x" * 5_000, [], {}, [None], {"text": None}, [[]],
+    float("nan"), float("-inf"), "@deep 70", "@deep 300", "@deep 600", "@deep 900", "@deep 5000",
     {"a": {"b": [1, {"c": None}]}}, "null", '""', "{}", '"{\\"a\\": 1}"', '{"a": 1', "[1]", "stop", "tool_use", "call_0",
 ])  # fmt: skip
 
 
 def spots(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if len(path) > 20:
+        return
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in inner:
         yield (*path, key)
@@ -244,19 +248,26 @@ def changed(value: Any, data: st.DataObject) -> Any:
 
 def mutated(api: Api, event: bytes, data: st.DataObject) -> bytes:
     """The event with its JSON changed; as it is where there is none."""
+    head, mark, payload = event.rpartition(b"data: ")
     if api == "bedrock":
         [one] = Frames().feed(event)
-        return frame(one.name, dumped(changed(json.loads(one.payload), data)))
-    head, mark, payload = event.rpartition(b"data: ")
+        payload = one.payload
     try:
         value = json.loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         return event
+    if api == "bedrock":
+        return frame(one.name, dumped(changed(value, data)))
     return head + mark + dumped(changed(value, data)) + (b"\n" if api == "ollama" else b"\n\n")
 
 
 def dumped(value: Any) -> bytes:
-    return json.dumps(value).encode()
+    return re.sub(rb'"@deep (\d+)"', lambda found: deep(int(found[1])), json.dumps(value).encode())
+
+
+def deep(levels: int) -> bytes:
+    """JSON with so many levels. Some can be read and not be written again."""
+    return b'{"a":[' * (levels // 2) + b"1" + b"]}" * (levels // 2)
 
 
 @each
@@ -342,6 +353,39 @@ def test_argument_texts_are_read_the_same_way_everywhere(api: Api, raw: str, fra
     made = as_stream(Say([call], fragment=fragment), api, {"model": "m"})
     _, message, error = read(api, [e for e in made if isinstance(e, bytes)])
     assert error is None and [c.arguments for c in calls_of(message)] == [WAYS[raw][0]]
+
+
+NO_VALUES = [b"NaN", b"-Infinity", b"1e999", deep(66), deep(400), deep(900)]
+
+
+@each
+@pytest.mark.parametrize("value", NO_VALUES, ids=lambda v: v[:9].decode())
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_cannot_be_stored_and_sent_back_as_it_is_never_runs(api: Api, value: bytes, whole: bool) -> None:
+    call, fits = ToolCall(id="call_x", name="add", arguments={"a": "@"}), ToolCall(id="call_y", name="add", arguments={"a": 1})
+    if whole:
+        made = as_json(Say([call, fits]), api, {"model": "m"})
+        body = [made if isinstance(made, bytes) else json.dumps(made).encode()]
+    else:
+        body = [e for e in as_stream(Say([call, fits], fragment=None), api, {"model": "m"}) if isinstance(e, bytes)]
+        if api == "bedrock":
+            body = [frame(one.name, put(one.payload, value)) for e in body for one in Frames().feed(e)]
+    _, message, error = read(api, [put(piece, value) for piece in body])
+    assert error is None and [c.arguments for c in calls_of(message)] == [None, {"a": 1}]
+    assert calls_of(message)[0].arguments_raw
+
+
+def put(body: bytes, value: bytes) -> bytes:
+    """``value`` in the place of the ``@``, in arguments that are an object and in such that are its text."""
+    return body.replace(b'\\"@\\"', value.replace(b'"', b'\\"')).replace(b'"@"', value)
+
+
+@each
+def test_calls_with_one_id_are_told_apart(api: Api) -> None:
+    calls = [ToolCall(id="call_same1", name="add", arguments={"a": n}) for n in (1, 2)]
+    _, message, error = read(api, [e for e in as_stream(Say(calls), api, {"model": "m"}) if isinstance(e, bytes)])
+    assert error is None and [c.arguments for c in calls_of(message)] == [{"a": 1}, {"a": 2}]
+    assert len({c.id for c in calls_of(message)}) == 2
 
 
 # -- and back: whatever stands in a history can be sent

@@ -131,3 +131,19 @@ async def test_a_tool_loop_changes_hands_between_call_and_answer(
         history.append(picture(calls_of(first)[0].id))
     thinking = {"thinking": "low"} if other != "chat" else {}
     assert text_of(await ask(vendor, other, history, answer_of(kind, 2), **thinking))
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["nothing", "stopped"])
+@pytest.mark.parametrize("one", ["chat", "claude", "bedrock"])
+@pytest.mark.parametrize("other", ["claude", "bedrock"])
+async def test_the_user_goes_on_where_a_turn_ended_behind_its_results(
+    vendor: FakeVendor, one: str, other: str, stopped: bool
+) -> None:
+    """The words of the user then stand with the results, and the loop of the calls before them is still open."""
+    history: list[Message] = [user_message("go")]
+    first = await ask(vendor, one, history, answer_of("parallel", 1))
+    history += [tool_result(c.id, "1") for c in calls_of(first)]
+    if stopped:
+        history.append(AssistantMessage([], model=first.model, api=first.api, stop_reason="aborted"))
+    assert text_of(await ask(vendor, other, [*history, user_message("and now?")], "so", thinking="low")) == "so"
+    assert [r.status for r in vendor.requests] == [200, 200]

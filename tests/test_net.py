@@ -195,6 +195,31 @@ async def test_silence_is_a_timeout(sent: bytes) -> None:
         await asked.aclose()
 
 
+@pytest.mark.parametrize("sent", [b"", b'{"error":'], ids=["nothing", "half"])
+async def test_the_words_of_a_refusal_are_not_waited_for_without_end(sent: bytes) -> None:
+    async def answer(_: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 429 Slow\r\ncontent-length: 500\r\n\r\n" + sent)
+        await reader.read()
+
+    async with Server(answer).running() as url:
+        http = Http()
+        async with asyncio.timeout(20), http.post(url, {}, b"{}") as refused:
+            assert refused.status == 429
+            assert await refused.read_all(within=0.05) == sent
+        await http.aclose()
+
+
+@pytest.mark.parametrize("status", [b"201 Created", b"202 Accepted"])
+async def test_any_success_is_a_reply(status: bytes) -> None:
+    async def answer(_: bytes, _r: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD.replace(b"200 OK", status) + chunk(TEXT % b"ok" + END) + b"0\r\n\r\n")
+
+    async with Server(answer).running() as url:
+        asked = provider(url)
+        assert await ask(asked) == "ok"
+        await asked.aclose()
+
+
 async def test_a_slow_stream_that_keeps_talking_is_no_timeout() -> None:
     async def answer(_: bytes, _r: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD)

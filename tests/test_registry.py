@@ -64,6 +64,8 @@ def test_a_vendor_alone_is_no_model(model: str, says: str) -> None:
         ("qwen3-max", "alibaba", "qwen3-max"),
         ("sonar", "perplexity", "sonar"),
         ("llama3.2:3b", "ollama", "llama3.2:3b"),
+        ("mistral:7b", "ollama", "mistral:7b"),
+        (" OpenAI / gpt-5 ", "openai", "gpt-5"),
     ],
 )
 def test_split(model: str, vendor: str, name: str) -> None:
@@ -77,6 +79,11 @@ def test_split(model: str, vendor: str, name: str) -> None:
         ("nonsense/model", ("nonsense", "openai")),
         ("my-model", ("my-model", "vendor/my-model")),
         ("openai/", ("openai/", "openai/MODEL")),
+        ("openai/ ", ("openai/", "openai/MODEL")),
+        ("google/\udce9x", ("characters", "anew")),
+        ("openai/gpt\u200b-5", ("characters", "anew")),
+        ("openai:gpt-5", ("colon", "openai/gpt-5")),
+        ("Anthropic:claude-sonnet-5", ("colon", "anthropic/claude-sonnet-5")),
         ("", ("no model", "ORKAS_MODEL")),
         ("  ", ("no model", "ORKAS_MODEL")),
     ],
@@ -149,6 +156,7 @@ def test_what_cannot_be_told_is_wrong_usage_with_a_way_out(model: str, words: tu
             "vertex/m", {"VERTEX_BASE_URL": "http://h:1", "GOOGLE_CLOUD_PROJECT": "p"},
             f"http://h:1/v1beta1/projects/p/locations/global/{GEMINI}",
         ),
+        ("custom/m", {"CUSTOM_BASE_URL": "https://h/v1#top"}, "https://h/v1/chat/completions"),
         (
             "vertex-anthropic/claude-x@1", {"GOOGLE_CLOUD_PROJECT": "p"},
             f"https://{VERTEX}/v1/projects/p/locations/global/publishers/anthropic/models/claude-x@1:streamRawPredict",

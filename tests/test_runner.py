@@ -40,6 +40,8 @@ def add(a: int, b: int) -> int:
         ({"approve": "zzz"}, "ask, edits, all, none"),
         ({"thinking": "x"}, "off, low, medium, high"),
         ({"model": "demo/nope"}, "demo/offline"),
+        ({"max_output": 0}, "max_output must be at least 1"),
+        ({"context_window": -5}, "context_window must be at least 1"),
     ],
     ids=str,
 )

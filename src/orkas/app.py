@@ -144,6 +144,9 @@ class Agent:
             raise UsageError("max_retries must be 0 or more")
         if max_cost is not None and not 0 < max_cost < math.inf:
             raise UsageError("max_cost must be an amount of USD above 0")
+        for name, size in (("context_window", context_window), ("max_output", max_output)):
+            if size is not None and size < 1:
+                raise UsageError(f"{name} must be at least 1, a number of tokens")
         if not 0 < compact_at <= 1:
             raise UsageError("compact_at must be above 0 and at most 1: a share of the usable window")
         self.session = session if session is not None else Session()

@@ -210,14 +210,18 @@ def well_formed(text: str) -> str:
     return text
 
 
-def scrub(value: Any) -> Any:
-    """``well_formed`` applied to every string inside plain data."""
+_DEEPEST = 100
+"""Levels of plain data that are kept. Real data has a dozen; a few hundred cannot be written or read again."""
+
+
+def scrub(value: Any, deeper: int = _DEEPEST) -> Any:
+    """``well_formed`` applied to every string inside plain data. What lies ``deeper`` is None."""
     if isinstance(value, str):
         return value if value.isascii() else well_formed(value)
     if isinstance(value, dict):
-        return {scrub(k): scrub(v) for k, v in value.items()}
+        return {scrub(k): scrub(v, deeper - 1) for k, v in value.items()} if deeper else None
     if isinstance(value, list):
-        return [scrub(v) for v in value]
+        return [scrub(v, deeper - 1) for v in value] if deeper else None
     return value
 
 
@@ -309,10 +313,6 @@ def _parse(text: str, *, strict: bool = True) -> Any:
 def whole(digits: str) -> int | float:
     """A whole number of JSON; one of more digits than Python converts is infinite."""
     return int(digits) if len(digits) < 4000 else float(digits)
-
-
-_DEEPEST = 100
-"""Levels of nesting that stay when a record has more than Python can follow (about a thousand)."""
 
 
 def _shallow(line: bytes) -> bytes:

@@ -204,17 +204,22 @@ class Answer:
         self._waiting, self._begun = False, True
         return data
 
-    async def read_all(self, limit: int = 1 << 20) -> bytes:
-        """The whole body, of at most ``limit`` bytes; what goes beyond is not read.
+    async def read_all(self, limit: int = 1 << 20, *, within: float | None = None) -> bytes:
+        """The whole body, of at most ``limit`` bytes; what goes beyond, and what is not there ``within`` so many
+        seconds, is not read.
 
         Raises:
             ProviderError: as ``read``, when nothing of the body came.
         """
+        ends = None if within is None else self._loop.time() + within
         pieces: list[bytes] = []
         size = 0
         while size < limit:
             try:
-                data = await self.read()
+                async with asyncio.timeout_at(ends):
+                    data = await self.read()
+            except TimeoutError:  # it drips, or stays open: who asks has the status, and that may be enough
+                break
             except ProviderError:
                 if not pieces:
                     raise
@@ -306,6 +311,8 @@ def _is_local(host: str) -> bool:
 
 def _cause(error: BaseException) -> str:
     inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    if isinstance(said := getattr(inner, "message", None), str) and said:  # without a status that nobody sent
+        inner = said
     text = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
     return " ".join(str(text).split())[:200]
 

@@ -37,6 +37,8 @@ __all__ = ["HttpProvider"]
 
 _SLOW = Limits(first_byte=600.0, idle=600.0)
 """For models on hardware of the user's own."""
+_REFUSAL_S = 30.0
+"""Seconds for which the words of a refusal are read, however slowly they come."""
 _PROBE_S = 20.0
 """Seconds that a vendor may take to say what it thinks of a key."""
 
@@ -103,7 +105,7 @@ class HttpProvider:
             asked = self._unconstrained.applied(self._unthinking.applied(params))
             request = self._request(asked, grant)
             answer = await self._http.ask(request.url, request.headers, request.body, patience=params.patience)
-            if answer.status == 200:
+            if 200 <= answer.status < 300:  # some servers answer every POST with 201
                 if grant is not None:
                     self._credentials.accepted(grant)
                 return self._reply(answer, asked)
@@ -220,7 +222,7 @@ class HttpProvider:
     async def _refusal(self, answer: Answer, grant: Grant | None, model: str = "") -> ProviderError:
         from orkas.providers.errors import classify, mask  # only a failure needs the table
 
-        body = await answer.read_all()
+        body = await answer.read_all(within=_REFUSAL_S)
         if 300 <= answer.status < 400:
             target = mask(answer.headers.get("location", "another address")[:1000])
             return ProviderError(

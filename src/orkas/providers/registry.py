@@ -41,11 +41,13 @@ def split_model(model: str) -> tuple[str, str]:
         UsageError: no vendor can be told.
     """
     name = model.strip()
+    if not name.isprintable():
+        raise UsageError(f"{model!r} holds characters that no name has", hint="type the name of the model anew")
     if "/" not in name and (whole := own().aliases.get(name.lower()) or (name and catalog.aliases().get(name.lower()))):
         name = whole
     vendor, slash, rest = name.partition("/")
     if slash:
-        return _known_vendor(vendor, name), rest
+        return _known_vendor(vendor.strip(), name), rest.strip()
     if not name:
         raise UsageError("no model given", hint="name one as vendor/model, or set ORKAS_MODEL")
     if found := _claims(name, table()):
@@ -56,12 +58,15 @@ def split_model(model: str) -> tuple[str, str]:
     if name.lower() in vendor_names():
         raise UsageError(f"{model!r} names a vendor and no model", hint=_models_of(name.lower()))
     if ":" in name:
+        before, _, after = name.partition(":")
+        if before.lower() in _claims(after, table()):  # as other programs write it; no model of Ollama's is so called
+            raise UsageError(f"{name!r} has a colon after the vendor", hint=f"write {before.lower()}/{after}")
         return "ollama", name
     raise UsageError(f"{model!r} does not say which vendor it belongs to", hint=f"write vendor/{name}; {_near(name)}")
 
 
 def _known_vendor(vendor: str, name: str) -> str:
-    low, rest = vendor.lower(), name.partition("/")[2]
+    low, rest = vendor.lower(), name.partition("/")[2].strip()
     if low not in _OURS and low not in shipped() and low not in table():
         if mistake := own().mistakes.get(low):
             raise UsageError(mistake, hint="`orkas doctor` shows all that is wrong with the file")
@@ -211,7 +216,7 @@ def _base_url(
         from orkas.providers.clouds.vertex import address
 
         own = address(own, environ, _key(credentials))
-    return _complete(url, row, own) if url else own
+    return (_complete(url, row, own) if url else own).partition("#")[0]  # a fragment is for browsers
 
 
 def _key(credentials: Credentials) -> str | None:

@@ -112,7 +112,7 @@ def stored() -> list[Grant]:
     for line in lines:
         try:
             found.append(msgspec.json.decode(line, type=Grant))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
     return found
 

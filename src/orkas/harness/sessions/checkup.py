@@ -111,7 +111,7 @@ def _memory_path() -> Path:
 def _remembered() -> dict[str, _Stamp]:
     try:
         memory = msgspec.json.decode(files.read(_memory_path(), most=_MEMORY_BYTES), type=_Memory)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return memory.well if memory.release == __version__ else {}
 

@@ -141,7 +141,7 @@ class Inbox:
                 continue
             try:
                 record = _decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 self._damaged.append(line)
                 continue
             if not _sendable(record, line):

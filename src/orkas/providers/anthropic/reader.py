@@ -21,7 +21,7 @@ from orkas.providers.anthropic.request import API
 from orkas.providers.anthropic.wire import Event, decode, decode_all, dicts, str_of, tolerant, usage_of
 from orkas.providers.base import Part, TextPart, ThinkingPart
 from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
-from orkas.providers.reading.calls import new_call_id, parse_arguments, settle, take_back
+from orkas.providers.reading.calls import given, new_call_id, parse_arguments, settle, take_back, tell_apart
 from orkas.providers.reading.payloads import decoded, loads
 from orkas.providers.reading.reply import EventReply
 
@@ -230,6 +230,7 @@ class MessagesReader(EventReply):
         reason = stop_reason or _STOPS.get(self._stop or "", "stop")
         if reason in ("stop", "tool_use"):
             reason = "tool_use" if calls else "stop"
+        tell_apart(calls)
         settle(calls, reason)
         vendor = scrub(self._details) or None
         if vendor and reason == "refusal" and (why := _explained(vendor.get("stop_details"))):
@@ -254,13 +255,16 @@ class MessagesReader(EventReply):
         return Opaque(kind=kind or "unknown", vendor=scrub(raw))
 
     def _tool_use(self, block: _Open, text: str) -> ToolCall:
-        raw, given = block.raw, block.raw.get("input")
-        whole = isinstance(given, dict) and not text and (bool(given) or not self._streamed)
+        raw, held = block.raw, block.raw.get("input")
+        arguments = parse_arguments(text)
+        written: str | None = text
+        if isinstance(held, dict) and not text and (held or not self._streamed):
+            arguments, written = given(held)
         call = ToolCall(
             id=well_formed(str_of(raw.get("id"))) or new_call_id(),
             name=well_formed(str_of(raw.get("name"))),
-            arguments=scrub(given) if whole else parse_arguments(text),
-            arguments_raw=None if whole else text,
+            arguments=arguments,
+            arguments_raw=written,
             vendor=_rest(raw, "type", "id", "name", "input"),
         )
         if block.unsure or not block.stopped:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +32,7 @@ from orkas.providers.writing.transform import (
     endpoint,
     image_base64,
     image_note,
+    in_foreign_loop,
     key_headers,
     wire_name,
 )
@@ -118,20 +119,14 @@ def _thinking(params: CompletionParams, limit: int, target: str) -> dict[str, An
     if style == "adaptive":
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
     budget = min(_BUDGETS[level], limit - 1_024)
-    if budget < 1_024 or _in_foreign_loop(params.messages, target):
+    if budget < 1_024 or in_foreign_loop(params.messages, model=target, api=API, signed=_signed):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _in_foreign_loop(messages: Sequence[Message], target: str) -> bool:
-    """A tool loop is open whose last call was made without thinking of this model: it must end without thinking."""
-    for message in reversed(messages):
-        if type(message) is UserMessage and message.origin != "tool_image":
-            return False
-        if type(message) is AssistantMessage:
-            blocks = assistant_blocks(message, model=target, api=API)
-            return bool(blocks) and type(blocks[0]) is not Thinking
-    return False
+def _signed(thinking: Thinking) -> bool:
+    """It may go back to the model that thought it."""
+    return thinking.redacted is not None or bool(thinking.signature)
 
 
 # ------------------------------------------------------------------ messages

@@ -36,7 +36,7 @@ from orkas.providers.bedrock.wire import (
     usage_of,
 )
 from orkas.providers.reading.body import Body, broken_off, is_utf8, whole_pairs
-from orkas.providers.reading.calls import new_call_id, parse_arguments, settle, take_back
+from orkas.providers.reading.calls import given, new_call_id, parse_arguments, settle, spelled, take_back
 from orkas.providers.reading.payloads import loads
 from orkas.providers.reading.reply import Reply
 
@@ -104,7 +104,7 @@ class ConverseReader(Reply):
         if len(frames) > 1 and all(frame.kind == "event" and frame.name != "chunk" for frame in frames):
             try:
                 events = decode_all(b"[" + b",".join([frame.payload for frame in frames]) + b"]")
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 events = []
         careful = len(events) != len(frames)
         for i, frame in enumerate(frames):
@@ -131,7 +131,7 @@ class ConverseReader(Reply):
         """One event by itself; odd types, lone surrogates, garbage."""
         try:
             event = decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             found = tolerant(loads(payload))
             if found is None:  # of a kind to come
                 return
@@ -306,16 +306,21 @@ def _built(block: _Open, seen: set[str]) -> Block | None:
 
 
 def _tool_call(block: _Open, raw: str, seen: set[str]) -> ToolCall:
-    given = well_formed(block.id)
-    whole = block.input
+    id, whole = well_formed(block.id), block.input
+    arguments: dict[str, Any] | None = None
+    written: str | None = well_formed(raw)
+    if whole is None:
+        arguments = parse_arguments(raw)
+    elif isinstance(whole, dict):
+        arguments, written = given(whole)
+    else:
+        written = spelled(whole)
     call = ToolCall(
-        id=given if given and given not in seen else new_call_id(),
+        id=id if id and id not in seen else new_call_id(),
         name=well_formed(block.name),
-        arguments=parse_arguments(raw) if whole is None else scrub(whole) if isinstance(whole, dict) else None,
-        arguments_raw=well_formed(raw) if whole is None else None,
+        arguments=arguments,
+        arguments_raw=written,
     )
-    if whole is not None and call.arguments is None:
-        call.arguments_raw = encode(whole).decode()
     seen.add(call.id)
     if block.damaged:
         take_back(call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -32,6 +32,7 @@ from orkas.providers.writing.transform import (
     assistant_blocks,
     image_base64,
     image_note,
+    in_foreign_loop,
     key_headers,
     wire_name,
 )
@@ -140,20 +141,9 @@ def _thinking(params: CompletionParams, traits: Converse, limit: int, target: st
     if anthropic_thinking(params.model) == "adaptive":
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
     budget = min(_BUDGETS[level], limit - 1_024)
-    if budget < 1_024 or _in_foreign_loop(params.messages, target):
+    if budget < 1_024 or in_foreign_loop(params.messages, model=target, api=API, signed=_goes_back):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-
-
-def _in_foreign_loop(messages: Sequence[Message], target: str) -> bool:
-    """A tool loop is open whose last call was made without thinking of this model: it must end without thinking."""
-    for message in reversed(messages):
-        if type(message) is UserMessage and message.origin != "tool_image":
-            return False
-        if type(message) is AssistantMessage:
-            blocks = assistant_blocks(message, model=target, api=API)
-            return bool(blocks) and not (isinstance(blocks[0], Thinking) and _thought(blocks[0]))
-    return False
 
 
 # ------------------------------------------------------------------ messages
@@ -331,6 +321,10 @@ def _wire_block(block: Block, wires: dict[int, str]) -> dict[str, Any] | None:
     if isinstance(block, Thinking):
         return _thought(block)
     return None
+
+
+def _goes_back(block: Thinking) -> bool:
+    return _thought(block) is not None
 
 
 def _thought(block: Thinking) -> dict[str, Any] | None:

@@ -99,7 +99,7 @@ def _fresh(data: bytes, shipped: bytes) -> _Fresh | None:
 
     try:
         fresh = msgspec.json.decode(data, type=_Fresh)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"it is damaged: {error}") from None
     if fresh.as_of > time.strftime("%Y-%m-%d", time.gmtime(time.time() + 86_400)):
         raise ValueError(f"its date {fresh.as_of} lies in the future")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 
 from orkas.infra.messages import StopReason, Usage
+from orkas.providers.reading.calls import spelled
 
 __all__ = [
     "Call", "Content", "Counts", "Delta", "Event", "call_of", "counts", "decode", "decode_all", "stop_reason",
@@ -97,7 +97,7 @@ def call_of(value: dict[str, Any]) -> Call:
     """One call of plain data. Arguments that are no text are written as one."""
     function = _dict(value.get("function")) or {}
     given = function.get("arguments")
-    arguments = given if isinstance(given, str) or given is None else json.dumps(given)
+    arguments = given if isinstance(given, str) or given is None else spelled(given)
     return Call(_str(value.get("id")), Function(_str(function.get("name")), arguments))
 
 

@@ -85,7 +85,8 @@ _QUOTA = re.compile(
 )
 _QUOTA_SOFT = re.compile(r"exceeded your current quota")
 _FILTER = re.compile(
-    r"content_filter|content[_ ]policy|content management policy|responsibleaipolicy|flagged as potentially|"
+    r"content[_ ]filter|content[_ ]policy|content management policy|responsibleaipolicy|flagged as potentially|"
+    r"input was flagged|"
     r"invalid_prompt|safety system|data_inspection_failed|moderation|bio_policy|cyber_policy|violat\w+ our usage polic"
 )
 _TOO_LARGE = re.compile(r"request_?\s?too_?\s?large|request exceeds the maximum size|entity too large")
@@ -122,6 +123,7 @@ _KEY = re.compile(
     r"incorrect api key|invalid (?:x-)?api[- _]?key|api[_ ]key[_ ](?:not valid|invalid)|invalid_api_key|"
     r"authentication_error|authentication fail|missing authentication|unauthori[sz]ed|unregistered callers|"
     r"security token|expired ?token|permission_denied|permission_error|access ?denied|tos_violation|"
+    r"(?:organization|account|project|key) has been disabled|"
     r"invalid (?:bearer |access |auth\w* )?token|no auth credentials|unrecognizedclient|location is not supported"
 )
 _LIMITED = re.compile(

@@ -16,11 +16,18 @@ _DURATION = re.compile(
 )
 _SPOKEN = re.compile(
     r"(?:try(?:ing)? again|retry(?:ing)?|wait|available|resets?)(?: again| your request| at least)*"
-    r"(?P<when> in| after| for|)(?: about| approximately|) (?P<number>\d[\d.]*(?:h|ms|m|s|)(?:\d[\d.]*(?:ms|m|s))*)\s*"
-    r"(?P<unit>milliseconds?|seconds?|secs?\b|minutes?|mins?\b|hours?|days?)?",
+    r"(?P<when> in| after| for|)(?: about| approximately|) +(?P<number>\d[\d.]*(?:h|ms|m|s|)(?:\d[\d.]*(?:ms|m|s))*)\s*"
+    r"(?P<unit>milliseconds?|seconds?|secs?\b|minutes?|mins?\b|hours?|days?)?(?P<date>[-/:]\d)?",
     re.ASCII,
 )
-_UNITS = {"milli": 0.001, "sec": 1.0, "min": 60.0, "hour": 3600.0, "day": 86400.0}
+_MORE = re.compile(
+    r",?(?: and)? ?(?P<number>\d{1,15}(?:\.\d{1,9})?) ?"
+    r"(?P<unit>ms\b|milliseconds?|s\b|seconds?|secs?\b|m\b|minutes?|mins?\b|hours?)",
+    re.ASCII,
+)
+"""The rest of a time in words: of “1 hour, 5 minutes and 10 seconds” what stands behind the hour."""
+_UNITS = {"milli": 0.001, "ms": 0.001, "m": 60.0, "s": 1.0, "hour": 3600.0, "day": 86400.0}
+"""By how their names begin; the first that fits."""
 
 
 def retry_after(
@@ -38,7 +45,7 @@ def retry_after(
     for value in details:
         if (given := _duration(value)) is not None:
             return given
-    if found := _SPOKEN.search(text):
+    if found := _SPOKEN.search(re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)):
         return _spoken(found)
     return _exhausted(headers, now)
 
@@ -77,11 +84,19 @@ def _duration(text: str) -> float | None:
 
 def _spoken(found: re.Match[str]) -> float | None:
     number, unit = found["number"].rstrip("."), found["unit"] or ""
-    if not unit and not found["when"] and number.isdecimal():
-        return None  # "retry 3 times"
+    if found["date"] or (not unit and not found["when"] and number.isdecimal()):
+        return None  # "retry after 2026-12-01", "retry 3 times"
     value = _duration(number)
-    scale = next((s for name, s in _UNITS.items() if unit.startswith(name)), 1.0)
-    return None if value is None else value * scale
+    if value is None:
+        return None
+    total, at = value * _scale(unit), found.end()
+    while more := (unit or not number.isdecimal()) and _MORE.match(found.string, at):
+        total, at = total + float(more["number"]) * _scale(more["unit"]), more.end()
+    return total
+
+
+def _scale(unit: str) -> float:
+    return next((seconds for name, seconds in _UNITS.items() if unit.startswith(name)), 1.0)
 
 
 _RESET = re.compile(r"^(?:anthropic-|x-)?ratelimit-(?:reset(?:-(?P<after>.+))?|(?P<before>.+)-reset)$")

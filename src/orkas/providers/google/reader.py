@@ -36,7 +36,7 @@ from orkas.providers.google.wire import (
 )
 from orkas.providers.google.wire import Part as WirePart
 from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
-from orkas.providers.reading.calls import new_call_id, settle, take_back
+from orkas.providers.reading.calls import given, new_call_id, settle, take_back
 from orkas.providers.reading.payloads import decoded, loads
 from orkas.providers.reading.reply import EventReply
 
@@ -324,14 +324,15 @@ def _kept(raw: dict[str, Any]) -> Block:
 
 def _tool_call(block: _Open, seen: set[str], *, growing: bool) -> ToolCall:
     """Google's own id where it is there and no other call of the reply has it; it also goes back as it came."""
-    given = well_formed(block.id)
-    arguments = block.args if block.grown is None else block.grown.value
+    id = well_formed(block.id)
+    arguments, raw = given(block.args if block.grown is None else block.grown.value)
     call = ToolCall(
-        id=given if given and given not in seen else new_call_id(),
+        id=id if id and id not in seen else new_call_id(),
         name=well_formed(block.name),
-        arguments=scrub(arguments),
+        arguments=arguments,
+        arguments_raw=raw,
         signature=block.signature or None,
-        vendor={"id": given} if given else None,
+        vendor={"id": id} if id else None,
     )
     seen.add(call.id)
     if growing or block.damaged or (block.grown is not None and block.grown.broken):

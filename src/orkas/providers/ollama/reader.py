@@ -13,14 +13,13 @@ from orkas.infra.messages import (
     ToolCall,
     new_id,
     now,
-    scrub,
     well_formed,
 )  # fmt: skip
 from orkas.providers.base import Part, TextPart, ThinkingPart
 from orkas.providers.ollama.request import API
 from orkas.providers.ollama.wire import Call, Chunk, Lines, decode, decode_lines, stop_reason, tolerant, usage_of
 from orkas.providers.reading.body import Body, broken_off, is_damaged, is_utf8, whole_pairs
-from orkas.providers.reading.calls import new_call_id, settle, take_back
+from orkas.providers.reading.calls import given, new_call_id, settle, take_back
 from orkas.providers.reading.reply import Reply
 
 __all__ = ["LinesReader"]
@@ -75,7 +74,7 @@ class LinesReader(Reply):
     def _read(self, block: bytes, parts: list[Part], *, last: bool) -> None:
         try:
             chunks = decode_lines(block)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self._careful(block, parts, last=last)
             return
         for chunk in chunks:
@@ -94,7 +93,7 @@ class LinesReader(Reply):
                 return
             try:
                 chunk = decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 found = tolerant(line)
                 if found is None and not self._begun:
                     self._whole = Body()
@@ -148,12 +147,14 @@ class LinesReader(Reply):
         if function is None or not (function.name or function.arguments):
             return
         self._settle_held()
-        given = well_formed(call.id or "")
+        id = well_formed(call.id or "")
+        arguments, raw = given(function.arguments or {})
         made = ToolCall(
-            id=given if given and given not in self._seen else new_call_id(),
+            id=id if id and id not in self._seen else new_call_id(),
             name=well_formed(function.name or ""),
-            arguments=scrub(function.arguments or {}),
-            vendor={"id": given} if given else None,
+            arguments=arguments,
+            arguments_raw=raw,
+            vendor={"id": id} if id else None,
         )
         self._seen.add(made.id)
         if self._unsure or function.odd is True:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 
 from orkas.infra.messages import Usage
+from orkas.providers.reading.calls import spelled
 from orkas.providers.reading.payloads import loads
 
 __all__ = ["Call", "Choice", "Chunk", "Delta", "Function", "decode", "decode_all", "tolerant", "usage_of"]
@@ -108,7 +108,7 @@ def _tool_call(value: dict[str, Any]) -> Call:
 def _function(value: dict[str, Any]) -> Function:
     arguments = value.get("arguments")
     if arguments is not None and not isinstance(arguments, str | dict):
-        arguments = json.dumps(arguments)
+        arguments = spelled(arguments)
     return Function(_str(value.get("name")), arguments)
 
 

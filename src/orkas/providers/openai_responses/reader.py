@@ -35,7 +35,7 @@ from orkas.providers.openai_responses.wire import (
     usage_of,
 )
 from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
-from orkas.providers.reading.calls import new_call_id, parse_arguments, settle, take_back
+from orkas.providers.reading.calls import parse_arguments, settle, spelled, take_back, tell_apart
 from orkas.providers.reading.payloads import decoded
 from orkas.providers.reading.reply import EventReply
 
@@ -223,7 +223,7 @@ class ResponsesReader(EventReply):
         for kind, index, text in said_in(item.raw):
             self._complete(kind, item.at(kind, index), text, parts)
         if (name := _CALLS.get(item.kind)) and (given := raw.get(name)):
-            item.pieces = [given if isinstance(given, str) else encode(given).decode()]
+            item.pieces = [given if isinstance(given, str) else spelled(given)]
 
     # -------------------------------------------------------------- the end, whole bodies and errors
 
@@ -283,7 +283,7 @@ class ResponsesReader(EventReply):
         items = sorted(self._items, key=lambda i: i.index)
         content = [block for item in items for block in _blocks(item)]
         calls = [b for b in content if type(b) is ToolCall]
-        _tell_apart(calls)
+        tell_apart(calls)
         if calls and stop_reason == "stop":
             stop_reason = "tool_use"
         settle(calls, stop_reason)
@@ -360,15 +360,6 @@ def _call(item: _Item) -> ToolCall:
     if item.unsure or not item.closed or raw.get("status") in ("incomplete", "in_progress"):
         take_back(call)
     return call
-
-
-def _tell_apart(calls: list[ToolCall]) -> None:
-    """Give each call an id of its own where the vendor did not."""
-    seen: set[str] = set()
-    for call in calls:
-        if not call.id or call.id in seen:
-            call.id = new_call_id()
-        seen.add(call.id)
 
 
 def _stop(status: str, details: dict[str, Any] | None) -> StopReason:

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from orkas.infra.messages import Usage, encode
+from orkas.infra.messages import Usage
 from orkas.providers.reading import payloads
+from orkas.providers.reading.calls import spelled
 
 __all__ = [
     "DELTAS", "FINAL", "SPOKEN", "TEXT_DELTA", "Event", "decode", "decode_all", "loads", "response_of", "said_in",
@@ -96,9 +97,9 @@ def tolerant(payload: bytes) -> Event | None:
         refusal=_str(value.get("refusal")),
         arguments=_str(value.get("arguments")),
         input=_str(value.get("input")),
-        item=msgspec.Raw(encode(value.get("item"))),
-        response=msgspec.Raw(encode(value.get("response"))),
-        error=msgspec.Raw(encode(value.get("error"))),
+        item=msgspec.Raw(spelled(value.get("item")).encode()),
+        response=msgspec.Raw(spelled(value.get("response")).encode()),
+        error=msgspec.Raw(spelled(value.get("error")).encode()),
     )
 
 
@@ -114,7 +115,7 @@ def response_of(raw: msgspec.Raw) -> Response:
         value.get("error"),
         _dict(value.get("usage")),
         _dict(value.get("incomplete_details")),
-        msgspec.Raw(encode(value.get("output"))),
+        msgspec.Raw(spelled(value.get("output")).encode()),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
 from typing import Any, NoReturn
 
@@ -10,9 +11,14 @@ import msgspec
 
 from orkas.infra.messages import ToolCall, encode, scrub, well_formed
 
-__all__ = ["Calls", "new_call_id", "parse_arguments", "settle", "take_back"]
+__all__ = [
+    "Calls", "given", "new_call_id", "parse_arguments", "settle", "spelled", "take_back",
+    "tell_apart",
+]  # fmt: skip
 
 _decode = msgspec.json.Decoder().decode
+_DEEPEST = 64
+"""Levels of objects and lists in arguments. No tool means more, and what is deeper cannot be handled everywhere."""
 
 
 def new_call_id() -> str:
@@ -36,11 +42,43 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
         if value is None:
             return {}
         if isinstance(value, dict):
-            return value
+            return value if raw.count("{") + raw.count("[") <= _DEEPEST or _is_sound(value) else None
         if not isinstance(value, str):
             return None
         raw = value
     return None
+
+
+def given(arguments: dict[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
+    """Arguments that came as an object: themselves, without lone surrogates; or None and how they were written, where
+    they hold what JSON cannot (NaN, a number beyond all numbers): stored and sent back, they would be others."""
+    return (scrub(arguments), None) if _is_sound(arguments) else (None, spelled(arguments))
+
+
+def spelled(value: Any) -> str:
+    """Arguments of any form as the text that ``parse_arguments`` judges like the value itself, NaN and depth too."""
+    try:
+        return well_formed(json.dumps(value, ensure_ascii=False))
+    except RecursionError:
+        return "[" * (_DEEPEST + 1) + " (nested too deeply to be kept)"
+
+
+def _is_sound(value: Any) -> bool:
+    """All its numbers are some, and it is not nested too deeply."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner.extend(item.values())
+            elif isinstance(item, list):
+                inner.extend(item)
+            elif isinstance(item, float) and not math.isfinite(item):
+                return False
+        if not inner:
+            return True
+        level = inner
+    return not any(isinstance(item, dict | list) for item in level)
 
 
 def _loads(raw: str) -> Any:
@@ -48,11 +86,19 @@ def _loads(raw: str) -> Any:
         return _decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError):
         # raw line breaks inside strings and lone surrogate escapes are common and unambiguous; NaN is no JSON
-        return scrub(json.loads(raw, strict=False, parse_constant=_no_constant))
+        return scrub(json.loads(raw, strict=False, parse_constant=_no_constant, parse_float=_finite))
 
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    """``1e999`` is JSON, and no number that anything here can hold."""
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:40]} is too large")
+    return number
 
 
 class _Call:
@@ -85,8 +131,12 @@ class _Call:
         self.name = name if name.startswith(self.name) else self.name + name
 
     def build(self) -> ToolCall:
-        raw = None if self.value is not None else well_formed("".join(self.fragments))
-        arguments = scrub(self.value) if raw is None else parse_arguments(raw)
+        raw: str | None
+        if self.value is not None:
+            arguments, raw = given(self.value)
+        else:
+            raw = well_formed("".join(self.fragments))
+            arguments = parse_arguments(raw)
         call = ToolCall(
             id=well_formed(self.id) or new_call_id(),
             name=well_formed(self.name).strip(),
@@ -163,7 +213,18 @@ class Calls:
 
     def build(self) -> list[ToolCall]:
         """All calls in declared order, each with an id of its own."""
-        return [c.build() for c in sorted(self._calls, key=lambda c: c.index)]
+        calls = [c.build() for c in sorted(self._calls, key=lambda c: c.index)]
+        tell_apart(calls)
+        return calls
+
+
+def tell_apart(calls: list[ToolCall]) -> None:
+    """Give each call an id of its own where the vendor did not."""
+    seen: set[str] = set()
+    for call in calls:
+        if not call.id or call.id in seen:
+            call.id = new_call_id()
+        seen.add(call.id)
 
 
 def settle(calls: list[ToolCall], stop_reason: str) -> None:

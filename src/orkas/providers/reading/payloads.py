@@ -27,7 +27,7 @@ def decoded(payloads: list[bytes], one: Callable[[bytes], T], many: Callable[[by
     """The events of one read in one go; None when one of them did not parse, or only together with its neighbour."""
     try:
         events = many(b"[" + b",".join(payloads) + b"]") if len(payloads) > 1 else [one(payloads[0])]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return events if len(events) == len(payloads) else None
 
@@ -43,7 +43,7 @@ def odd(
     """
     try:
         return one(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         event = tolerant(payload)
     if event is None and not last and is_damaged(payload):
         raise broken_off(vendor, "a part of the reply arrived damaged")

@@ -27,6 +27,11 @@ __all__ = ["Own", "own"]
 _RESERVED = ("local", "demo")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_LEFT_OPEN = re.compile(r"[{}]")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_TAKEN = ("content-type", "accept", "host", "content-length", "transfer-encoding", "connection", "anthropic-version")
+"""Headers that every request has for itself."""
+_SPOKEN_FOR = ("model", "messages", "input", "contents", "stream", "tools", "tool_choice", "max_tokens", "system")
 _OURS = ("base_url", "catalog", "oauth")
 """What may be said of a vendor that is in the table already. ``oauth`` is a setting: ``infra.config`` reads it."""
 _FIELDS: dict[str, type[msgspec.Struct]] = {"": Vendor, "quirks": Quirks, "catalog": Told, "price": ToldRates}
@@ -124,6 +129,8 @@ def _vendor(name: str, table: Any) -> Vendor | None:
             hint = f"; put the key into the variable {variable(name, 'API_KEY')}" if field != "own" else ""
             raise ValueError(f"there is no field {field!r}{hint}")
     told = {field: value for field, value in table.items() if field != "oauth"}
+    if isinstance(address := told.get("base_url"), str):
+        told["base_url"] = address.strip()
     made: Vendor = _converted({"dialect": "openai_chat", **told, "own": True}, Vendor)
     _check(made)
     return made
@@ -145,6 +152,14 @@ def _check(row: Vendor) -> None:
     for path in (row.models, row.quirks.model_path):
         if path and not path.startswith("/"):
             raise ValueError(f"{path!r} is a path and begins with /")
+    address = row.base_url.replace("{region}", "") if row.dialect == "bedrock" else row.base_url
+    if _LEFT_OPEN.search(address) or _LEFT_OPEN.search(row.quirks.model_path.replace("{model}", "", 1)):
+        raise ValueError("braces stand for something only as {model} in model_path, once")
+    for header in (row.key_header, row.quirks.cache_header):
+        if header and (not _HEADER.fullmatch(header) or header.lower() in _TAKEN):
+            raise ValueError(f"{header!r} cannot be the name of a header that holds a key")
+    if row.quirks.cache_key in _SPOKEN_FOR:
+        raise ValueError(f"the field {row.quirks.cache_key!r} of a request holds something else than a key")
 
 
 def _converted(table: Any, type: Any) -> Any:
@@ -182,8 +197,8 @@ _FORMS = {
 
 def _bound(text: str) -> str:
     """``Expected `float` >= 0.0``: its end, in words."""
-    found = re.search(r">= ([0-9]+)", text)
-    return f" from {found[1]} on" if found else ""
+    found = re.search(r"([<>])= ([0-9]+)", text)
+    return "" if not found else f" from {found[2]} on" if found[1] == ">" else f" up to {found[2]}"
 
 
 def _choices(where: str) -> str:

@@ -74,13 +74,17 @@ class OAuthClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """``key``: a lasting API key instead of a token, in OpenRouter's way."""
 
 
+_Rate = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+"""Infinity is a number in TOML, and no price."""
+
+
 class ToldRates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A price as the user writes it: USD a million tokens."""
 
-    input: Annotated[float, msgspec.Meta(ge=0)]
-    output: Annotated[float, msgspec.Meta(ge=0)]
-    cache_read: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    cache_write: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    input: _Rate
+    output: _Rate
+    cache_read: _Rate | None = None
+    cache_write: _Rate | None = None
 
 
 class Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

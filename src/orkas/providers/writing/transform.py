@@ -10,7 +10,7 @@ import base64
 import hashlib
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -18,17 +18,19 @@ from orkas.infra.messages import (
     AssistantMessage,
     Block,
     Image,
+    Message,
     Opaque,
     Text,
     Thinking,
     ToolCall,
+    ToolMessage,
     encode,
     well_formed,
 )  # fmt: skip
 
 __all__ = [
-    "EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "cache_key", "endpoint", "image_base64", "image_note", "is_own",
-    "key_headers", "wire_arguments", "wire_name",
+    "EMPTY", "NO_OUTPUT", "Ids", "assistant_blocks", "cache_key", "endpoint", "image_base64", "image_note",
+    "in_foreign_loop", "is_own", "key_headers", "wire_arguments", "wire_name",
 ]  # fmt: skip
 
 EMPTY = "(empty)"
@@ -139,6 +141,24 @@ def assistant_blocks(message: AssistantMessage, *, model: str, api: str) -> list
         elif type(block) in (Thinking, Opaque) and same:
             front.append(block)
     return front + calls
+
+
+def in_foreign_loop(messages: Sequence[Message], *, model: str, api: str, signed: Callable[[Thinking], bool]) -> bool:
+    """The last calls are answered and no words came after, and they were made without thinking of this model that may
+    go back (``signed``): vendors that want thinking before such calls must be asked without any.
+
+    What the user says behind the results changes nothing: on the wire it stands with them.
+    """
+    answered = False
+    for message in reversed(messages):
+        if type(message) is ToolMessage:
+            answered = True
+        elif type(message) is AssistantMessage:
+            blocks = assistant_blocks(message, model=model, api=api)
+            first = next((b for b in blocks if type(b) is not Thinking or signed(b)), None)
+            if first is not None:
+                return answered and type(first) is not Thinking
+    return False
 
 
 def image_note(image: Image, why: str) -> str:
