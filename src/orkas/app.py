@@ -30,9 +30,11 @@ from orkas.harness.statistics import Recorder
 from orkas.harness.telling import telling
 from orkas.harness.tool import FunctionTool, Tool, ToolContext
 from orkas.harness.turn import MAX_ROUNDS, Setup, Turn
+from orkas.infra import environment
 from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.events import Compaction, Done, Event
+from orkas.infra.known import hide
 from orkas.infra.messages import Image, user_message
 from orkas.infra.threads import in_thread
 from orkas.providers.base import LLMProvider, Request, ThinkingLevel, ToolDef, Warmable
@@ -63,6 +65,10 @@ def builtins() -> list[Tool]:
     return make()
 
 
+_HIDDEN = (
+    "Your message holds a key or a password that this program uses; it was replaced by *** and not sent. What has to "
+    "be written into a file, write there yourself."
+)
 _ENDING_S = 2.0
 """Seconds that a turn which was left half-way may take to end before the next one is refused."""
 
@@ -141,6 +147,7 @@ class Agent:
             raise UsageError("max_cost must be an amount of USD above 0")
         if not 0 < compact_at <= 1:
             raise UsageError("compact_at must be above 0 and at most 1: a share of the usable window")
+        environment.learn()
         self.session = session if session is not None else Session()
         self.cwd = _folder(cwd)
         self._tools = _by_name(tools)
@@ -233,11 +240,12 @@ class Agent:
         return turn
 
     async def _turn(self, prompt: str, images: Images, myself: list[weakref.ref[Any]]) -> None:
-        message = user_message(prompt, _loaded(images))
+        said = hide(prompt)
+        message = user_message(said, _loaded(images))
         abort = await self._begin(myself[0])
         try:
             setup = await self._setup(abort)
-            setup.told = await self._healed()
+            setup.told = [*([] if said == prompt else [_HIDDEN]), *await self._healed()]
             if self._keeper is not None:
                 self._keeper.begin()
             await Runner(Turn(setup)).run(message)
@@ -372,11 +380,11 @@ class Agent:
             UsageError: it is empty or too long, or the session is closed.
             StorageError: it could not be saved; nothing of it is kept.
         """
-        return self.session.inbox.steer(text)
+        return self.session.inbox.steer(hide(text))
 
     def queue(self, text: str) -> str:
         """Say something for when the turn would end: the same stream then goes on with it. Otherwise as ``steer``."""
-        return self.session.inbox.queue(text)
+        return self.session.inbox.queue(hide(text))
 
     async def aclose(self) -> None:
         """Give back network connections. The agent and its session can still be used."""

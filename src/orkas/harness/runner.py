@@ -44,6 +44,7 @@ from orkas.infra.events import (
     ToolStart,
     UserInput,
 )  # fmt: skip
+from orkas.infra.known import hide
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
@@ -102,7 +103,7 @@ class Runner:
                 _log.error("turn failed: %s", problem)
             except Exception as problem:  # noqa: BLE001 - a fault of ours ends the turn as an event, not as a caller left hanging
                 outcome, turn.stop_reason = "failed", "error"
-                error = ErrorInfo("internal", f"{type(problem).__name__}: {problem}")
+                error = _fault(problem)
                 _log.exception("internal fault")
         finally:
             self._leave_paired()
@@ -368,7 +369,14 @@ def _next(calls: Sequence[ToolCall]) -> str | None:
 def _info(problem: Exception) -> ErrorInfo:
     if isinstance(problem, ProviderError):
         return ErrorInfo(problem.class_, str(problem), problem.status)
-    return ErrorInfo(_class_of(problem), str(problem) or type(problem).__name__)
+    return ErrorInfo(_class_of(problem), hide(str(problem)) or type(problem).__name__)
+
+
+def _fault(problem: Exception) -> ErrorInfo:
+    """What others' code raised may say anything."""
+    from orkas.infra.redact import redact  # its patterns take a while to compile
+
+    return ErrorInfo("internal", redact(f"{type(problem).__name__}: {problem}"))
 
 
 def _class_of(problem: Exception) -> ErrorClass:

@@ -1,6 +1,7 @@
 """What a command prints: head and tail in memory, the whole in a file, never more than that.
 
-Memory is bounded by ``HEAD + 2 * TAIL`` whatever the command prints; the work per byte is constant.
+Memory is bounded by ``HEAD + 2 * TAIL`` whatever the command prints; the work per byte is constant. Values of our
+secrets are taken out before anything is kept or clipped, also where one comes in two pieces.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import re
 from io import FileIO
 from pathlib import Path
+
+from orkas.infra.known import Hider
 
 __all__ = ["HEAD", "SPOOL_LIMIT", "TAIL", "Output", "readable"]
 
@@ -43,8 +46,10 @@ class Output:
     """Takes bytes as they come. ``folder`` None: there is no place for the whole of a long output."""
 
     def __init__(self, folder: Path | None = None, name: str = "output") -> None:
+        self.seen = 0
+        """Bytes that came."""
         self.total = 0
-        """Bytes seen."""
+        """Bytes without our secrets; of all that came once it is closed."""
         self.kept = 0
         """Bytes in ``file``."""
         self.file: Path | None = None
@@ -54,12 +59,17 @@ class Output:
         """Why the file could not be written, or not to the end, in the system's words."""
         self._folder = folder
         self._name = name
+        self._hider = Hider()
         self._head = bytearray()
         self._tail = bytearray()
         self._spool: FileIO | None = None
         self._digest = hashlib.sha256()  # of what is in the file
 
     def feed(self, data: bytes) -> None:
+        self.seen += len(data)
+        self._take(self._hider.feed(data))
+
+    def _take(self, data: bytes) -> None:
         self.total += len(data)
         room = HEAD - len(self._head)
         if room > 0:
@@ -98,12 +108,13 @@ class Output:
 
     def last_line(self) -> str:
         """The last line with something on it, for a sign of life."""
-        recent = bytes((self._tail or self._head)[-400:])
+        recent = (bytes((self._tail or self._head)[-400:]) + self._hider.sure())[-400:]
         lines = [line for line in readable(recent).splitlines() if line.strip()]
         return lines[-1].strip()[:200] if lines else ""
 
     def close(self) -> None:
         """The command has ended. Idempotent."""
+        self._take(self._hider.close())
         spool, self._spool = self._spool, None
         if spool is None:
             return

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from orkas.infra import environment
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.net import Http
 from orkas.infra.secrets import Secret
@@ -113,7 +113,7 @@ def resolve(
     *,
     base_url: str | None = None,
     api_key: str | Secret | None = None,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] = environment.environ,
     http: Http | None = None,
     credentials: Credentials | None = None,
 ) -> tuple[LLMProvider, str]:

@@ -12,7 +12,7 @@ from msgspec import Meta
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
-from orkas.infra.secrets import hide
+from orkas.infra.known import hide
 from orkas.infra.threads import in_thread
 
 if TYPE_CHECKING:

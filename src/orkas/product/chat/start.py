@@ -14,6 +14,7 @@ from orkas.app import Agent, builtins
 from orkas.harness.sessions.names import fresh_name
 from orkas.harness.sessions.session import Session
 from orkas.harness.tool import Tool
+from orkas.infra import environment
 from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.home import home
 from orkas.product.chat.commands import sentence
@@ -91,10 +92,10 @@ def choose_model(screen: Screen) -> discovery.Step:
 
     Local servers are looked for only when nothing was configured; then, when there are none, each step is told.
     """
-    steps = discovery.discover(os.environ, probe=False)
+    steps = discovery.discover(environment.environ, probe=False)
     found = _first(steps)
     if found.name not in ("named", "key"):
-        steps = discovery.discover(os.environ)
+        steps = discovery.discover(environment.environ)
         found = _first(steps)
     missed = steps[: steps.index(found)] if found.name == DEMO and not _declined().exists() else []
     for step in [*missed, found]:

@@ -16,6 +16,7 @@ from typing import IO
 
 import msgspec
 
+from orkas.infra import environment
 from orkas.infra.errors import OrkasError, StorageError, UsageError
 from orkas.infra.messages import now
 from orkas.product.local_model import fetch as fetching
@@ -48,7 +49,7 @@ def install(
         UsageError: the machine lacks something, or ``gguf`` is no model file.
         OrkasError: something could not be fetched or written.
     """
-    environ = os.environ if environ is None else environ
+    environ = environment.environ if environ is None else environ
     folder = models_folder(home) / (recipe.name if gguf is None else _slug(gguf.stem))
     machine = machine or Machine.look(folder)
     if gguf is not None:

@@ -1,0 +1,98 @@
+"""The environment of this program, and what of it is secret.
+
+``environ`` is what was set when we started, whoever took it away since: the rooms that look for keys read it here. A
+program of ours takes secret variables out of ``os.environ`` at its start (``withdraw``), so that neither a library nor
+a child finds them there. A library leaves the environment of the program it is part of alone, and only remembers the
+values (``learn``), so that they are taken out of what is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from orkas.infra import known
+
+__all__ = ["environ", "learn", "withdraw"]
+
+_WORDS = frozenset([
+    "KEY", "KEYS", "APIKEY", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "PAT",
+    "CREDENTIAL", "CREDENTIALS", "DSN", "AUTH", "COOKIE", "WEBHOOK",
+])  # fmt: skip
+_ENDINGS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "APIKEY")
+"""Of one word: ``PGPASSWORD``."""
+_PUBLIC = frozenset(["PUBLIC", "CACHE"])
+_withdrawn: dict[str, str] = {}
+_learnt = False
+
+
+class _Environ(Mapping[str, str]):
+    def __getitem__(self, name: str) -> str:
+        try:
+            return os.environ[name]
+        except KeyError:
+            return _withdrawn[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from os.environ
+        yield from (name for name in tuple(_withdrawn) if name not in os.environ)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+environ: Mapping[str, str] = _Environ()
+
+
+def withdraw() -> None:
+    """Take what is secret out of ``os.environ``. For programs of ours, at their start, never on import. Proxies stay:
+    the network needs them."""
+    for name, value in list(os.environ.items()):
+        values = _secrets(name, value)
+        for one in values:
+            known.met(one)
+        if values and not _is_proxy(name):
+            _withdrawn[name] = value
+            del os.environ[name]
+
+
+def learn() -> None:
+    """Remember the secrets of the environment, once; it is left as it is."""
+    global _learnt
+    if not _learnt:
+        _learnt = True
+        for name, value in os.environ.items():
+            for one in _secrets(name, value):
+                known.met(one)
+
+
+def _is_proxy(name: str) -> bool:
+    return name.upper().endswith("_PROXY")
+
+
+def _secrets(name: str, value: str) -> list[str]:
+    """What of a variable is secret."""
+    words = name.upper().split("_")
+    secret = (not _WORDS.isdisjoint(words) or words[-1].endswith(_ENDINGS)) and _PUBLIC.isdisjoint(words)
+    found = [part for part in re.split(r"[,\s]+", value) if _telling(part)] if secret else []
+    if "://" in value and "@" in value:
+        found += [part for part in _userinfo(value) if len(part) >= known.TELLING]
+    return found
+
+
+def _telling(value: str) -> bool:
+    """No path, number or plain word: those stand in honest texts."""
+    ordinary = value.isdecimal() or value.isalpha() or value.startswith(("/", "~/", "./"))
+    return len(value) >= known.TELLING and not ordinary
+
+
+def _userinfo(value: str) -> list[str]:
+    """The password in an address, or a token that stands alone there."""
+    host = value.partition("://")[2].partition("/")[0]
+    name, colon, password = host.rpartition("@")[0].partition(":")
+    if not colon:
+        return [name] if any(c.isdecimal() for c in name) and len(name) >= 16 else []
+    from urllib.parse import unquote
+
+    return list(dict.fromkeys([password, unquote(password)]))
