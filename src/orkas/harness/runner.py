@@ -253,7 +253,7 @@ class Runner:
             self._running, self._marked = None, message.starts
             turn.count(call.name, is_error=result.is_error)
             turn.setup.recorder.used(call.name, error=_error_of(result))
-            images += [_image_message(call, image) for image in result.images]
+            images += [_image_message(call, image, foreign=result.origin is not None) for image in result.images]
             await tell(ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), result.is_error))
             if (undo := turn.setup.context.undo) is not None:
                 for text in undo.told():
@@ -400,5 +400,7 @@ def _result_message(call: ToolCall, result: ToolResult, session: Session, follow
     )
 
 
-def _image_message(call: ToolCall, image: Image) -> UserMessage:
-    return UserMessage([image], id=new_id(), ts=now(), origin="tool_image", tool_call_id=call.id)
+def _image_message(call: ToolCall, image: Image, *, foreign: bool) -> UserMessage:
+    return UserMessage(
+        [image], id=new_id(), ts=now(), origin="tool_image", tool_call_id=call.id, foreign=foreign
+    )  # fmt: skip

@@ -17,6 +17,7 @@ from orkas.infra.messages import Image
 from orkas.infra.paths import Place
 from orkas.infra.threads import in_thread
 from orkas.tools.files import Seen
+from orkas.tools.foreign import marked
 from orkas.tools.text import HEAD_BYTES, Form, form_of, kind_of_bytes, size_said
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class ReadFile:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ReadFileInput)
-        return await in_thread(self._read, given, context)
+        result = await in_thread(self._read, given, context)
+        return marked(result, Place(context.cwd, given.path, also=context.files), context.files)
 
     def _read(self, given: ReadFileInput, context: ToolContext) -> ToolResult:
         place = Place(context.cwd, given.path, also=context.files)
@@ -105,11 +107,9 @@ class ReadFile:
 
 def _excerpt_of(document: Document, given: ReadFileInput) -> str:
     """Some lines of the text of a document; a line of its own stands before each page."""
-    lines: list[str] = []
-    for number, page in enumerate(document.pages, document.first):
-        if document.total > 1 or page.name:
-            lines.append(f"[{document.unit} {number} of {document.total}{': ' if page.name else ''}{page.name}]")
-        lines += page.text.splitlines()
+    from orkas.tools.documents import lines_of, notes_of
+
+    lines = lines_of(document)
     if not any(page.text.strip() for page in document.pages):
         lines.append("(no text in it; a scanned document is a picture, which a shell command such as pdftoppm makes)")
     if given.offset > len(lines):
@@ -125,12 +125,7 @@ def _excerpt_of(document: Document, given: ReadFileInput) -> str:
     notes = []
     if left := len(lines) - following + 1:
         notes.append(f"{left:,} more lines; read on with offset={following}")
-    last = document.first + len(document.pages) - 1
-    if document.pages and document.pages[-1].cut:
-        notes.append(f"the text of {document.unit} {last} goes on beyond what is read at once")
-    if last < document.total:
-        notes.append(f"{document.unit} {last} of {document.total}; page={last + 1} reads the next")
-    return "\n".join([*shown, *(f"[{note}]" for note in notes)])
+    return "\n".join([*shown, *(f"[{note}]" for note in [*notes, *notes_of(document)])])
 
 
 def _binary(place: Place, head: bytes, size: int, file: io.BufferedReader) -> ToolResult:
