@@ -147,7 +147,6 @@ class Agent:
             raise UsageError("max_cost must be an amount of USD above 0")
         if not 0 < compact_at <= 1:
             raise UsageError("compact_at must be above 0 and at most 1: a share of the usable window")
-        environment.learn()
         self.session = session if session is not None else Session()
         self.cwd = _folder(cwd)
         self._tools = _by_name(tools)
@@ -240,15 +239,17 @@ class Agent:
         return turn
 
     async def _turn(self, prompt: str, images: Images, myself: list[weakref.ref[Any]]) -> None:
-        said = hide(prompt)
-        message = user_message(said, _loaded(images))
+        loaded = _loaded(images)
         abort = await self._begin(myself[0])
         try:
+            environment.learn()
+            await in_thread(environment.learn_folder, self.cwd)
+            said = hide(prompt)
             setup = await self._setup(abort)
             setup.told = [*([] if said == prompt else [_HIDDEN]), *await self._healed()]
             if self._keeper is not None:
                 self._keeper.begin()
-            await Runner(Turn(setup)).run(message)
+            await Runner(Turn(setup)).run(user_message(said, loaded))
         finally:
             self._meter.save()
             self._running = None

@@ -3,18 +3,22 @@
 ``environ`` is what was set when we started, whoever took it away since: the rooms that look for keys read it here. A
 program of ours takes secret variables out of ``os.environ`` at its start (``withdraw``), so that neither a library nor
 a child finds them there. A library leaves the environment of the program it is part of alone, and only remembers the
-values (``learn``), so that they are taken out of what is shown.
+values (``learn``), so that they are taken out of what is shown. Of the working folder only the values of well-known
+files of secrets are remembered (``learn_folder``), for the same end: nothing in it sets anything.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from orkas.infra import known
 
-__all__ = ["environ", "learn", "withdraw"]
+__all__ = ["environ", "holds_secrets", "learn", "learn_folder", "learn_text", "withdraw"]
 
 _WORDS = frozenset([
     "KEY", "KEYS", "APIKEY", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "PAT",
@@ -65,6 +69,61 @@ def learn() -> None:
         for name, value in os.environ.items():
             for one in _secrets(name, value):
                 known.met(one)
+
+
+_STAGES = ("", ".local", ".development", ".production", ".staging", ".test", ".dev", ".prod")
+_FILES = (
+    *(f".env{stage}" for stage in _STAGES), *(f".env{stage}.local" for stage in _STAGES[2:6]),
+    ".envrc", ".npmrc", ".pypirc", ".netrc", os.path.join(".git", "config"),
+)  # fmt: skip
+_MOST = 262_144
+"""Bytes of such a file that are looked at."""
+_seen: dict[Path, tuple[int, int, int]] = {}
+
+
+def learn_folder(folder: Path) -> None:
+    """Remember the secrets in the ``.env`` files, the git settings and the like of a working folder, as far as they
+    are new. Blocks; never raises."""
+    for name in _FILES:
+        path = folder / name
+        with suppress(OSError):
+            found = path.stat()
+            stamp = found.st_ino, found.st_mtime_ns, found.st_size
+            if _seen.get(path) != stamp and stat.S_ISREG(found.st_mode):
+                learn_text(_read(path))
+                _seen[path] = stamp
+
+
+def holds_secrets(name: str) -> bool:
+    """Whether a file of that name is there for secrets. An example of one is not."""
+    example = name.endswith((".example", ".sample", ".template", ".dist", ".defaults"))
+    return name in _FILES or (name.startswith(".env.") and not example)
+
+
+def learn_text(text: str) -> None:
+    """Remember the secrets in a text of such a file: ``NAME=value`` and addresses with a password."""
+    for line in text.splitlines():
+        if found := _ASSIGNED.match(line):
+            for one in _secrets(found[1].lstrip("_").replace("-", "_").replace(".", "_"), found[2].strip(" \t\"'")):
+                if len(one) >= _SURE or any(c.isdecimal() for c in one):
+                    known.met(one)
+        if "://" in line and "@" in line:
+            for address in _ADDRESS.findall(line):
+                for one in _userinfo(address):
+                    if len(one) >= known.TELLING:
+                        known.met(one)
+
+
+_ASSIGNED = re.compile(r"\s*(?:export\s+)?[^\s=]{0,200}?([A-Za-z_][\w.-]{0,100})\s*=\s*(.+)")
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s/\"']{1,1024}@", re.IGNORECASE)
+_SURE = 20
+"""Characters from which on a value without a digit is taken for a secret and not for a word."""
+
+
+def _read(path: Path) -> str:
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        return file.read(_MOST).decode("utf-8", "replace")
 
 
 def _is_proxy(name: str) -> bool:

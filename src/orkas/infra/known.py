@@ -1,8 +1,9 @@
 """The values of secrets that this process has met, taken out of whatever is shown, sent or written.
 
 Looked for exactly, and in the disguises in which programs print them: base64 (also inside of a longer text that was
-encoded), percent-encoding, hexadecimal, escaped for JSON and HTML. Nothing else is changed, so this is fit for text
-that must stay as it is: results of tools, conversations. ``redact`` also knows the shapes of secrets, for logs.
+encoded), percent-encoding, hexadecimal, escaped for JSON and HTML. Beside these only keys whose form leaves no doubt
+are taken out, and private keys, so this is fit for text that must stay as it is: results of tools, conversations.
+``redact`` also knows what merely looks like a secret, for logs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
+
+from orkas.infra.patterns import lazy
+from orkas.infra.shapes import BEGINNINGS, LONGEST, SHAPES
 
 __all__ = ["MASK", "TELLING", "Hider", "forms", "hide", "known", "met", "strip_userinfo"]
 
@@ -109,12 +113,29 @@ def _looked_for() -> tuple[str, ...]:
 
 
 def hide(text: str) -> str:
-    """``text`` without the values of the secrets this process has met, in all their forms, and without what a cut left
-    of a long one; nothing else is changed."""
+    """``text`` without the values of the secrets this process has met, in all their forms, without what a cut left of a
+    long one, and without keys of a form that leaves no doubt. Idempotent."""
     for form in _looked_for():
         if form in text:
             text = text.replace(form, MASK)
+    for beginning in BEGINNINGS:
+        if beginning in text:
+            return _PRIVATE_KEY.sub(MASK, _SHAPE.sub(MASK, text))
     return text
+
+
+_SHAPE = lazy(r"(?<![A-Za-z0-9_-])(?:" + "|".join(SHAPES) + r")(?![A-Za-z0-9_-])")
+_SHAPE_OF_BYTES = lazy((r"(?<![A-Za-z0-9_-])(?:" + "|".join(SHAPES) + r")(?![A-Za-z0-9_-])").encode())
+_PEM = (
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[\sA-Za-z0-9+/=:,\\]|-(?!-)){80,20000}"
+    r"-----END [A-Z ]{0,30}PRIVATE KEY-----"
+)
+_PRIVATE_KEY = lazy(_PEM)
+_PRIVATE_KEY_OF_BYTES = lazy(_PEM.encode())
+_PEM_BEGINS = b"-----BEGIN "
+_LONGEST_PEM = 8_192
+"""Bytes in which the end of a private key is waited for."""
+_BEGINNINGS = tuple(one.encode() for one in BEGINNINGS)
 
 
 class Hider:
@@ -129,20 +150,20 @@ class Hider:
     def feed(self, data: bytes) -> bytes:
         """What can be passed on now."""
         needles, longest = _bytes_looked_for()
-        if not needles and not self.pending:
-            return data
-        data = _hidden(self.pending + data, needles)
-        cut = max(0, len(data) - max(0, longest - 1))
+        data = _shapeless(_hidden(self.pending + data, needles))
+        cut = max(0, len(data) - max(longest - 1, LONGEST))
+        if (begun := data.rfind(_PEM_BEGINS, -_LONGEST_PEM)) >= 0:
+            cut = min(cut, begun)
         self.pending = data[cut:]
         return data[:cut]
 
     def close(self) -> bytes:
         """The rest. Idempotent."""
-        rest, self.pending = self.pending, b""
+        rest, self.pending = _shapeless(self.pending, whole=True), b""
         return rest
 
     def sure(self) -> bytes:
-        """What of ``pending`` can be shown before more is there: all but the beginning of a value."""
+        """What of ``pending`` can be shown before more is there: all but the beginning of a value or key."""
         data = self.pending
         for needle in _bytes_looked_for()[0]:
             at = data.find(needle[:1], max(0, len(data) - len(needle) + 1))
@@ -151,7 +172,21 @@ class Hider:
                     data = data[:at]
                     break
                 at = data.find(needle[:1], at + 1)
+        if (begun := data.rfind(_PEM_BEGINS)) >= 0:
+            data = data[:begun]
+        return _LAST_KEY.sub(b"", data)
+
+
+_LAST_KEY = lazy(rb"(?<![A-Za-z0-9_-])(?:sk|gh|gl|AK|AS|AI|xo|hf|np|py|rk|SG)[A-Za-z0-9_.-]*\Z")
+
+
+def _shapeless(data: bytes, *, whole: bool = False) -> bytes:
+    """Without keys of a certain form; one that ends with the data may go on, unless that is ``whole``."""
+    if not any(beginning in data for beginning in _BEGINNINGS):
         return data
+    data = _PRIVATE_KEY_OF_BYTES.sub(_MASK, data)
+    end = len(data)
+    return _SHAPE_OF_BYTES.sub(lambda found: found[0] if found.end() == end and not whole else _MASK, data)
 
 
 def _hidden(data: bytes, needles: tuple[bytes, ...]) -> bytes:

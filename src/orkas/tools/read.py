@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import io
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
+from orkas.infra import environment
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import Image
@@ -60,6 +62,8 @@ class ReadFile:
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ReadFileInput)
         result = await in_thread(self._read, given, context)
+        if environment.holds_secrets(Path(given.path).name):
+            environment.learn_text(result.text)
         return marked(result, Place(context.cwd, given.path, also=context.files), context.files)
 
     def _read(self, given: ReadFileInput, context: ToolContext) -> ToolResult:
