@@ -74,7 +74,7 @@ def learn() -> None:
 _STAGES = ("", ".local", ".development", ".production", ".staging", ".test", ".dev", ".prod")
 _FILES = (
     *(f".env{stage}" for stage in _STAGES), *(f".env{stage}.local" for stage in _STAGES[2:6]),
-    ".envrc", ".npmrc", ".pypirc", ".netrc", os.path.join(".git", "config"),
+    ".envrc", ".npmrc", ".pypirc", ".netrc", ".git/config",
 )  # fmt: skip
 _MOST = 262_144
 """Bytes of such a file that are looked at."""

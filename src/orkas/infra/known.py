@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from orkas.infra.patterns import lazy
-from orkas.infra.shapes import BEGINNINGS, LONGEST, SHAPES
+from orkas.infra.shapes import BEGINNINGS, LONGEST, SHAPE
 
 __all__ = ["MASK", "TELLING", "Hider", "forms", "hide", "known", "met", "strip_userinfo"]
 
@@ -124,8 +124,8 @@ def hide(text: str) -> str:
     return text
 
 
-_SHAPE = lazy(r"(?<![A-Za-z0-9_-])(?:" + "|".join(SHAPES) + r")(?![A-Za-z0-9_-])")
-_SHAPE_OF_BYTES = lazy((r"(?<![A-Za-z0-9_-])(?:" + "|".join(SHAPES) + r")(?![A-Za-z0-9_-])").encode())
+_SHAPE = lazy(SHAPE)
+_SHAPE_OF_BYTES = lazy(SHAPE.encode())
 _PEM = (
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[\sA-Za-z0-9+/=:,\\]|-(?!-)){80,20000}"
     r"-----END [A-Z ]{0,30}PRIVATE KEY-----"

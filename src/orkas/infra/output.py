@@ -13,6 +13,7 @@ import re
 from io import FileIO
 from pathlib import Path
 
+from orkas.infra.home import make_private
 from orkas.infra.known import Hider
 
 __all__ = ["HEAD", "SPOOL_LIMIT", "TAIL", "Output", "readable"]
@@ -174,7 +175,7 @@ class Output:
             return
         path = self._folder / f"{self._name}.txt"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private(self._folder)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             self.trouble = error.strerror or str(error)

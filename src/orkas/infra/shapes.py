@@ -6,14 +6,13 @@ stay as it is.
 
 from __future__ import annotations
 
-__all__ = ["BEGINNINGS", "LONGEST", "SHAPES"]
+__all__ = ["BEGINNINGS", "LONGEST", "SHAPE"]
 
-SHAPES = (
+_WORDS = (
     r"sk-ant-[a-z0-9]{2,8}-[A-Za-z0-9_-]{60,400}",  # Anthropic
     r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,400}",  # OpenAI
     r"sk-or-v1-[0-9a-f]{64}",  # OpenRouter
     r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}",
-    r"gh[pousr]_[A-Za-z0-9]{36,255}",  # GitHub
     r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}",
     r"glpat-[A-Za-z0-9_-]{20,64}",  # GitLab
     r"(?:AKIA|ASIA)(?![A-Z0-9]{9}EXAMPLE)[A-Z2-7]{16}",  # AWS
@@ -26,6 +25,8 @@ SHAPES = (
     r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}",  # SendGrid
 )
 """Lengths as the vendors issue them, and as the rules of gitleaks and GitHub's secret scanning have them."""
+_ANYWHERE = (r"gh[pousr]_(?:(?!gh[pousr]_)[A-Za-z0-9]){36,255}",)  # GitHub
+SHAPE = "|".join([*_ANYWHERE, *(rf"(?<![A-Za-z0-9_-]){word}(?![A-Za-z0-9_-])" for word in _WORDS)])
 BEGINNINGS = (
     "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza", "xox", "hf_",
     "npm_", "pypi-AgE", "k_live_", "SG.", "-----BEGIN ",

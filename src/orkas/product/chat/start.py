@@ -16,7 +16,7 @@ from orkas.harness.sessions.session import Session
 from orkas.harness.tool import Tool
 from orkas.infra import environment
 from orkas.infra.errors import OrkasError, UsageError
-from orkas.infra.home import home
+from orkas.infra.home import home, make_private
 from orkas.product.chat.commands import sentence
 from orkas.product.chat.screen import Screen
 from orkas.providers import discovery
@@ -131,8 +131,8 @@ def _declined() -> Path:
 def _remember(declined: Path) -> None:
     """Not to ask again; when that cannot be written, asking again is no harm."""
     try:
-        declined.parent.mkdir(parents=True, exist_ok=True)
-        declined.touch()
+        make_private(declined.parent)
+        declined.touch(0o600)
     except OSError:
         return
 

@@ -18,6 +18,7 @@ import msgspec
 
 from orkas.infra import environment
 from orkas.infra.errors import OrkasError, StorageError, UsageError
+from orkas.infra.home import make_private
 from orkas.infra.messages import now
 from orkas.product.local_model import fetch as fetching
 from orkas.product.local_model.gguf import read_head
@@ -249,7 +250,7 @@ def _slug(name: str) -> str:
 def _alone(folder: Path) -> Generator[None, None, None]:
     """One installation at a time in ``folder``; the lock goes with the process."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         lock = (folder / ".lock").open("a")
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror}") from None
