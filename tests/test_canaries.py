@@ -16,11 +16,13 @@ from urllib.parse import quote
 import pytest
 
 from cli_support import Ran, environ, orkas
+from orkas import Agent, Session
 from orkas.infra import config
+from orkas.infra.messages import ToolMessage, text_of
 from orkas.infra.secrets import Secret
 from orkas.providers.accounts.logins import Login, Logins, Token
 from orkas.providers.vendors import OAuthClient
-from orkas.testing import FakeVendor, Refuse, call
+from orkas.testing import FakeVendor, Refuse, ScriptedProvider, call
 from test_secrets import BACK_END
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands are those of POSIX")
@@ -223,6 +225,55 @@ def test_a_library_leaves_the_environment_alone(world: World) -> None:
     ran = subprocess.run([sys.executable, "-c", code], env=world.env, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("***") >= 3 and not leaks(ran.stdout + ran.stderr)
+
+
+CARRIERS = (
+    "DATABASE_URL", "PGPASSWORD", "SSH_AUTH_SOCK", "KUBECONFIG", "DOCKER_HOST", "GOOGLE_APPLICATION_CREDENTIALS", "AWS_PROFILE",
+    "AWS_SESSION_TOKEN", "NETRC", "GPG_AGENT_INFO", "SENTRY_DSN", "REDIS_URL", "AMQP_URL", "MYSQL_PWD", "SLACK_WEBHOOK", "XAUTHORITY",
+    "DBUS_SESSION_BUS_ADDRESS", "LC_SECRET", "BASH_FUNC_x%%", "PIP_INDEX_URL", "NPM_CONFIG__AUTH", "VAULT_ADDR",
+)  # fmt: skip
+INJECTORS = (
+    "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "PROMPT_COMMAND", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_COUNT",
+    "PYTHONSTARTUP", "PYTHONPATH", "PERL5OPT", "PERL5LIB", "RUBYOPT", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "DYLD_INSERT_LIBRARIES", "PS4",
+)  # fmt: skip
+
+
+def test_a_command_gets_a_short_list_of_variables(tmp_path: Path) -> None:
+    value = "canaryOfAVariable7"
+    env = environ(**dict.fromkeys((*CARRIERS, *INJECTORS), value), https_proxy=f"http://u:{value}@p.example:1/", ALL_PROXY=f"u:{value}@p.example:1")
+    env |= {"PYTHONPATH": os.environ["PYTHONPATH"]}
+    shown = "env; echo inside; exec 3</proc/self/environ; tr '\\0' '\\n' <&3"
+    for walls in ("false", "true"):
+        done = orkas("tool", "run", "shell", json.dumps({"command": shown, "outside": walls == "true"}), "--approve", "all", env=env, cwd=tmp_path)
+        names = {line.partition("=")[0] for line in done.out.splitlines() if "=" in line}
+        assert value not in done.out and "PATH" in names and not names & {*CARRIERS, *INJECTORS} - {"PS4"}, done
+        assert "https_proxy=http://p.example:1/" in done.out and "ALL_PROXY=p.example:1" in done.out
+
+
+async def test_a_key_that_is_seen_as_stars_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("PORT=1\nAPI_KEY=canaryKept14-kq8z\n")
+    script = [
+        [call("read_file", path=".env")], [call("write_file", path=".env", content="PORT=2\nAPI_KEY=***\n")],
+        [call("edit_file", path=".env", old_text="PORT=1", new_text="PORT=2")], [call("write_file", path="x.env.example", content="API_KEY=***\n")], "done",
+    ]  # fmt: skip
+    session = Session()
+    await Agent(ScriptedProvider(script), session=session, cwd=tmp_path).run("change the port")
+    read, refused, edited, copied = [m for m in session.messages if isinstance(m, ToolMessage)]
+    assert "API_KEY=***" in text_of(read) and refused.is_error and "edit_file" in text_of(refused)
+    assert not copied.is_error and not edited.is_error, text_of(edited)
+    assert (tmp_path / ".env").read_text() == "PORT=2\nAPI_KEY=canaryKept14-kq8z\n"
+
+
+async def test_what_the_user_says_goes_out_without_keys_and_that_is_told(tmp_path: Path) -> None:
+    key = "canarySaid15-kq8zPw2m"
+    Secret(key)
+    provider = ScriptedProvider(["fine"])
+    agent = Agent(provider, tools=[], cwd=tmp_path)
+    events = [e async for e in agent.stream(f"put {key} into the file")]
+    assert [e.text for e in events if e.type == "notice"] and "write there yourself" in str(events[0])
+    assert "put *** into the file" in str(agent.session.messages) and key not in str(agent.session.messages) + str(events)
+    agent.queue(f"and {key}")
+    assert key not in str(agent.session.inbox.waiting())
 
 
 def test_the_settings_file_takes_no_secret() -> None:
