@@ -291,7 +291,7 @@ class Agent:
             setup = await self._setup(abort)
             setup.max_cost = None  # the limit of a turn; this was asked for
             turn = Turn(setup)
-            await succeeding(turn, partial(self._compactor.run, turn, keep=keep, forced=True))
+            await succeeding(turn, partial(self._compactor.run, turn, keep=hide(keep), forced=True))
         except Aborted:
             return
         finally:
@@ -483,7 +483,7 @@ class Agent:
                 setup.max_output = min(self._max_output, info.max_output)
         offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
         setup.offered = select_tools(offered) if info.small else offered
-        extra = "\n\n".join(filter(None, (self._system, self._output.prompt if self._output else "")))
+        extra = hide("\n\n".join(filter(None, (self._system, self._output.prompt if self._output else ""))))
         setup.system = system_prompt(self.cwd, self._tools, extra=extra, small=info.small)
 
 

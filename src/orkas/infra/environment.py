@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from orkas.infra import known
+from orkas.infra.patterns import lazy
 
 __all__ = ["environ", "holds_secrets", "learn", "learn_folder", "learn_text", "withdraw"]
 
@@ -28,7 +29,6 @@ _ENDINGS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "APIKEY")
 """Of one word: ``PGPASSWORD``."""
 _PUBLIC = frozenset(["PUBLIC", "CACHE"])
 _withdrawn: dict[str, str] = {}
-_learnt = False
 
 
 class _Environ(Mapping[str, str]):
@@ -62,13 +62,10 @@ def withdraw() -> None:
 
 
 def learn() -> None:
-    """Remember the secrets of the environment, once; it is left as it is."""
-    global _learnt
-    if not _learnt:
-        _learnt = True
-        for name, value in os.environ.items():
-            for one in _secrets(name, value):
-                known.met(one)
+    """Remember the secrets of the environment, which is left as it is. Cheap enough for every turn."""
+    for name, value in os.environ.items():
+        for one in _secrets(name, value):
+            known.met(one)
 
 
 _STAGES = ("", ".local", ".development", ".production", ".staging", ".test", ".dev", ".prod")
@@ -114,8 +111,8 @@ def learn_text(text: str) -> None:
                         known.met(one)
 
 
-_ASSIGNED = re.compile(r"\s*(?:export\s+)?[^\s=]{0,200}?([A-Za-z_][\w.-]{0,100})\s*=\s*(.+)")
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s/\"']{1,1024}@", re.IGNORECASE)
+_ASSIGNED = lazy(r"\s*(?:export\s+)?[^\s=]{0,200}?([A-Za-z_][\w.-]{0,100})\s*=\s*(.+)")
+_ADDRESS = lazy(r"[a-z][a-z0-9+.-]{0,30}://[^\s/\"']{1,1024}@", re.IGNORECASE)
 _SURE = 20
 """Characters from which on a value without a digit is taken for a secret and not for a word."""
 
@@ -134,7 +131,7 @@ def _secrets(name: str, value: str) -> list[str]:
     """What of a variable is secret."""
     words = name.upper().split("_")
     secret = (not _WORDS.isdisjoint(words) or words[-1].endswith(_ENDINGS)) and _PUBLIC.isdisjoint(words)
-    found = [part for part in re.split(r"[,\s]+", value) if _telling(part)] if secret else []
+    found = [part for part in value.replace(",", " ").split() if _telling(part)] if secret else []
     if "://" in value and "@" in value:
         found += [part for part in _userinfo(value) if len(part) >= known.TELLING]
     return found

@@ -31,21 +31,22 @@ _PLACEHOLDERS = frozenset({
 })  # fmt: skip
 """What people give as a key to servers that want none: words that stand in honest texts."""
 _values: dict[str, None] = {}
-_shown: tuple[str, ...] | None = None
-_needles: tuple[tuple[bytes, ...], int] | None = None
+_version = 0
+"""Of the values; what is derived from them holds for one, so that no thread goes on with what came too early."""
+_shown: tuple[int, tuple[str, ...]] = (0, ())
+_needles: tuple[int, tuple[tuple[bytes, ...], int]] = (0, ((), 0))
 
 
 def met(value: str) -> None:
     """From here on this value is taken out."""
-    global _shown, _needles
-    fresh = value not in _values
-    _values.pop(value, None)
+    global _version
+    if value in _values:
+        return
     _values[value] = None
     if len(_values) > _REMEMBERED:
         with suppress(KeyError, RuntimeError, StopIteration):  # another thread was there first
             del _values[next(iter(_values))]
-    if fresh:
-        _shown = _needles = None
+    _version += 1
 
 
 def known() -> tuple[str, ...]:
@@ -107,8 +108,11 @@ def _telling() -> tuple[str, ...]:
 
 def _looked_for() -> tuple[str, ...]:
     global _shown
-    if (ready := _shown) is None:
-        _shown = ready = (*forms(_telling()), *_halves(_telling()))
+    version, ready = _shown
+    if version != _version:
+        version = _version
+        ready = (*forms(_telling()), *_halves(_telling()))
+        _shown = version, ready
     return ready
 
 
@@ -199,9 +203,12 @@ def _hidden(data: bytes, needles: tuple[bytes, ...]) -> bytes:
 def _bytes_looked_for() -> tuple[tuple[bytes, ...], int]:
     """The forms as bytes, and the length of the longest; 0: there is none."""
     global _needles
-    if (ready := _needles) is None:
+    version, ready = _needles
+    if version != _version:
+        version = _version
         found = tuple(dict.fromkeys(_raw(form) for form in forms(_telling())))
-        _needles = ready = found, max(map(len, found), default=0)
+        ready = found, max(map(len, found), default=0)
+        _needles = version, ready
     return ready
 
 

@@ -11,8 +11,6 @@ from orkas.harness.taint import WEB
 from orkas.harness.taint import is_foreign_file as is_foreign
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from orkas.harness.tool import ToolResult
     from orkas.infra.paths import Place
 
@@ -48,12 +46,12 @@ def framed(text: str, source: str) -> str:
     )
 
 
-def marked(result: ToolResult, place: Place, files: Path | None) -> ToolResult:
-    """What a file tool found at ``place``. Where that is a kept result of strangers, among ``files``, it stays framed
-    and marked, as when it came."""
-    if files is None or not place.real.is_relative_to(folder := files.resolve()):
+def marked(result: ToolResult, place: Place) -> ToolResult:
+    """What a file tool found at ``place``. Where that is a kept result of strangers it stays framed and marked, as when
+    it came."""
+    if not place.beside:
         return result
-    names = place.real.relative_to(folder).parts[:1] or [entry.name for entry in folder.iterdir()]
+    names = place.parts[:1] or [entry.name for entry in place.root.iterdir()]
     if any(is_foreign(name) for name in names):
         result.text, result.origin = framed(result.text, place.name), WEB
     return result

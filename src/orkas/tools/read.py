@@ -64,10 +64,13 @@ class ReadFile:
         result = await in_thread(self._read, given, context)
         if environment.holds_secrets(Path(given.path).name):
             environment.learn_text(result.text)
-        return marked(result, Place(context.cwd, given.path, also=context.files), context.files)
+        return result
 
     def _read(self, given: ReadFileInput, context: ToolContext) -> ToolResult:
         place = Place(context.cwd, given.path, also=context.files)
+        return marked(self._found(given, place, context), place)
+
+    def _found(self, given: ReadFileInput, place: Place, context: ToolContext) -> ToolResult:
         if not place.parts:
             raise ToolFailed(f"{place.given} is a folder; use list_files to see what is in it")
         with place.parent() as folder:

@@ -151,7 +151,7 @@ class _Search:
         else:
             self._contents()
         result = ToolResult("\n".join([*self._lines, *(f"[{note}]" for note in self._all_notes())]))
-        return marked(result, self._place, self._context.files)
+        return marked(result, self._place)
 
     def _compiled(self) -> tuple[re.Pattern[str], bool]:
         pattern = self._given.pattern
