@@ -18,6 +18,8 @@ import pytest
 from cli_support import Ran, environ, orkas
 from orkas import Agent, Session
 from orkas.infra import config
+from orkas.infra.environment import learn_text
+from orkas.infra.known import hide, known
 from orkas.infra.messages import ToolMessage, text_of
 from orkas.infra.secrets import Secret
 from orkas.providers.accounts.logins import Login, Logins, Token
@@ -236,6 +238,22 @@ INJECTORS = (
     "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "PROMPT_COMMAND", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_COUNT",
     "PYTHONSTARTUP", "PYTHONPATH", "PERL5OPT", "PERL5LIB", "RUBYOPT", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "DYLD_INSERT_LIBRARIES", "PS4",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("line, hidden", [
+    ("DB_PASSWORD='hunter2secret99'", "hunter2secret99"), ("export A_TOKEN=abc123def # mine", "abc123def"), ("PGPASSWORD=p4ssw0rd", "p4ssw0rd"),
+    ("DATABASE_URL=postgres://u:pa55word%21x@db.prod.example/x", "pa55word!x"), ("//registry.npmjs.org/:_authToken=abcdef0123456789", "abcdef0123456789"),
+    ("SLACK_WEBHOOK_URL=https://hooks.slack.com/services/T0/B0/x1y2", "https://hooks.slack.com/services/T0/B0/x1y2"),
+    ("\turl = https://0123456789abcdef0123@git.example/o/r.git", "0123456789abcdef0123"), ("X_SECRET=only-letters-and-dashes-in-it", "only-letters-and-dashes-in-it"),
+    ("PORT=12345678", ""), ("AUTH_URL=https://login.example.com/oauth2", ""), ("A_KEY=node_modules", ""), ("KEY_FILE=keys/one2three.pem", ""),
+    ("PUBLIC_KEY=zyx987wvu654", ""), ("TITLE=zyx987wvu654", ""), ("TOKEN_TTL=3600seconds1", ""), ("SECRET=changeme", ""), ("KEY=/etc/keys/1.pem", ""),
+])  # fmt: skip
+def test_what_a_file_of_secrets_holds(line: str, hidden: str) -> None:
+    before = set(known())
+    learn_text(f"# a comment\n{line}\n")
+    assert set(known()) - before <= {hidden, "pa55word%21x"} and (not hidden or hide(f"<{hidden}>") == "<***>")
+    if not hidden:
+        assert hide(line) == line
 
 
 def test_a_command_gets_a_short_list_of_variables(tmp_path: Path) -> None:

@@ -381,11 +381,11 @@ class Agent:
             UsageError: it is empty or too long, or the session is closed.
             StorageError: it could not be saved; nothing of it is kept.
         """
-        return self.session.inbox.steer(hide(text))
+        return self.session.inbox.steer(text)
 
     def queue(self, text: str) -> str:
         """Say something for when the turn would end: the same stream then goes on with it. Otherwise as ``steer``."""
-        return self.session.inbox.queue(hide(text))
+        return self.session.inbox.queue(text)
 
     async def aclose(self) -> None:
         """Give back network connections. The agent and its session can still be used."""

@@ -28,6 +28,11 @@ _WORDS = frozenset([
 _ENDINGS = ("PASSWORD", "PASSWD", "SECRET", "TOKEN", "APIKEY")
 """Of one word: ``PGPASSWORD``."""
 _PUBLIC = frozenset(["PUBLIC", "CACHE"])
+_ABOUT = frozenset([
+    "URL", "URI", "HOST", "PORT", "FILE", "PATH", "DIR", "NAME", "USER", "USERNAME", "EMAIL", "ENDPOINT", "TTL", "TYPE",
+    "EXPIRES", "EXPIRY", "ALGORITHM", "LENGTH", "SIZE", "LIMIT", "HEADER", "PREFIX", "SOCK", "BACKEND", "TIMEOUT",
+])  # fmt: skip
+"""Last words of names that are about a secret and hold none."""
 _withdrawn: dict[str, str] = {}
 
 
@@ -50,13 +55,13 @@ environ: Mapping[str, str] = _Environ()
 
 
 def withdraw() -> None:
-    """Take what is secret out of ``os.environ``. For programs of ours, at their start, never on import. Proxies stay:
-    the network needs them."""
+    """Take what is secret out of ``os.environ``. For programs of ours, at their start, never on import. What the
+    network (proxies) and the keyring (``KEYRING_…``) read there themselves stays."""
     for name, value in list(os.environ.items()):
         values = _secrets(name, value)
         for one in values:
             known.met(one)
-        if values and not _is_proxy(name):
+        if values and not name.upper().endswith("_PROXY") and not name.startswith("KEYRING_"):
             _withdrawn[name] = value
             del os.environ[name]
 
@@ -123,14 +128,12 @@ def _read(path: Path) -> str:
         return file.read(_MOST).decode("utf-8", "replace")
 
 
-def _is_proxy(name: str) -> bool:
-    return name.upper().endswith("_PROXY")
-
-
 def _secrets(name: str, value: str) -> list[str]:
     """What of a variable is secret."""
     words = name.upper().split("_")
-    secret = (not _WORDS.isdisjoint(words) or words[-1].endswith(_ENDINGS)) and _PUBLIC.isdisjoint(words)
+    secret = not _WORDS.isdisjoint(words) or words[-1].endswith(_ENDINGS)
+    if words[-1] in _ABOUT or not _PUBLIC.isdisjoint(words):
+        secret = "WEBHOOK" in words
     found = [part for part in value.replace(",", " ").split() if _telling(part)] if secret else []
     if "://" in value and "@" in value:
         found += [part for part in _userinfo(value) if len(part) >= known.TELLING]
@@ -138,8 +141,9 @@ def _secrets(name: str, value: str) -> list[str]:
 
 
 def _telling(value: str) -> bool:
-    """No path, number or plain word: those stand in honest texts."""
+    """No path, address, number or plain word: those stand in honest texts. The address of a webhook is a secret."""
     ordinary = value.isdecimal() or value.isalpha() or value.startswith(("/", "~/", "./"))
+    ordinary = ordinary or (value.startswith(("http://", "https://")) and "hook" not in value)
     return len(value) >= known.TELLING and not ordinary
 
 
