@@ -70,6 +70,7 @@ def test_a_secret_is_its_value_to_those_who_ask() -> None:
 
 @given(st.text(st.characters(exclude_categories=()), min_size=8), st.text(max_size=40))
 def test_what_was_met_is_taken_out_of_any_text(value: str, around: str) -> None:
+    value = f"Zq7~{value}"  # no word that other tests need
     Secret(value)
     assert value not in redact(f"{around}{value}{around}") or MASK in value
 
