@@ -24,6 +24,9 @@ TAIL = 10_000
 SPOOL_LIMIT = 64 * 1024 * 1024
 """Bytes written to the file of the whole output; what comes after is counted, not kept."""
 
+_LOOKED_AT = 8 * TAIL
+"""Bytes of a piece in which secrets are looked for when only its end can be shown: the cut lies far before that."""
+
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
 _PICTURES[0x7F] = "\u2421"
@@ -68,7 +71,16 @@ class Output:
 
     def feed(self, data: bytes) -> None:
         self.seen += len(data)
+        if len(data) > _LOOKED_AT and self._only_tail:
+            self.total += len(self._hider.close()) + len(data) - _LOOKED_AT  # never shown: nothing to hide in it
+            data = data[-_LOOKED_AT:]
         self._take(self._hider.feed(data))
+
+    @property
+    def _only_tail(self) -> bool:
+        """Of what comes now no more than the end is kept."""
+        over = self._spool is None or self.kept >= SPOOL_LIMIT
+        return over and (self.file is not None or bool(self.trouble))
 
     def _take(self, data: bytes) -> None:
         self.total += len(data)
