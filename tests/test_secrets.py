@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import copy
+import dataclasses
+import itertools
 import json
 import logging
 import os
 import pickle
+import re
 import stat
 import subprocess
 import sys
+import traceback
+from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import orkas as orkas_package
 from cli_support import environ, orkas
 from orkas.infra import files, log
-from orkas.infra.errors import StorageError
+from orkas.infra.errors import StorageError, UsageError
+from orkas.infra.known import Hider, hide
 from orkas.infra.messages import encode
 from orkas.infra.redact import redact
 from orkas.infra.secrets import MASK, Secret, Store
@@ -61,15 +70,127 @@ def test_a_secret_is_its_value_to_those_who_ask() -> None:
 
 @given(st.text(st.characters(exclude_categories=()), min_size=8), st.text(max_size=40))
 def test_what_was_met_is_taken_out_of_any_text(value: str, around: str) -> None:
+    value = f"Zq7~{value}"  # no word that other tests need
     Secret(value)
     assert value not in redact(f"{around}{value}{around}") or MASK in value
 
 
-@pytest.mark.parametrize("form", [str, lambda v: quote(v, safe=""), lambda v: base64.b64encode(v.encode()).decode()])
+@pytest.mark.parametrize(
+    "form",
+    [
+        str, lambda v: quote(v, safe=""), quote, quote_plus, lambda v: re.sub(r"%..", lambda found: found[0].lower(), quote(v, safe="")),
+        lambda v: base64.b64encode(v.encode()).decode(), lambda v: base64.urlsafe_b64encode(v.encode()).decode(),
+        lambda v: json.dumps(v)[1:-1], lambda v: json.dumps(v, ensure_ascii=False)[1:-1], escape, lambda v: v.encode().hex(),
+    ],
+)  # fmt: skip
 def test_its_usual_disguises_are_known(form: Any) -> None:
-    value = "no/usual+shape of=any key"
+    value = "no/usual+shape of=any <key> é\"x\\"
     Secret(value)
-    assert redact(f"before {form(value)} after") == "before *** after"
+    assert redact(f"before {form(value)} after") == "before *** after" == hide(f"before {form(value)} after")
+
+
+@given(st.binary(max_size=30), st.binary(max_size=30))
+def test_it_is_known_inside_of_what_was_encoded_with_more_around_it(before: bytes, after: bytes) -> None:
+    value = "QxWm-canary-7Zk2pR9tL4vB"
+    Secret(value)
+    for to_base64 in (base64.b64encode, base64.urlsafe_b64encode):
+        text = to_base64(before + value.encode() + after).decode()
+        told = text[-(-8 * len(before) // 6) : 8 * (len(before) + len(value)) // 6]  # what tells nothing but the value
+        assert told in text and told not in hide(text) and MASK in hide(text)
+        assert text.startswith(hide(text).split(MASK)[0]) and text.endswith(hide(text).split(MASK)[-1])
+
+
+@given(st.integers(0, 64))
+def test_what_a_cut_leaves_of_it_does_not_tell_it(cut: int) -> None:
+    value = "".join(f"{n:x}" for n in range(1_000, 1_020)) + "Vq2m"  # 64 characters
+    Secret(value)
+    assert len(value) == 64
+    for part in (value[:cut], value[cut:]):
+        assert len(hide(part).replace(MASK, "")) <= 32
+
+
+VALUES = ("sure-canary-1-aaaaaaaaaaaaaaab", "aaaaaaab1-canary-2/with+signs", "short-c3")
+PIECES = [*VALUES, *(base64.b64encode(v.encode()).decode() for v in VALUES), "sure-canary-1-", "aaaaaaa", "\n", "x" * 700, "plain words"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.lists(st.integers(0, 4_000), max_size=12))
+def test_in_pieces_as_in_one(pieces: list[str], cuts: list[int]) -> None:
+    """Nothing of a value gets through because it came in two parts, and what is no value comes as it was."""
+    for value in VALUES:
+        Secret(value)
+    data = "".join(pieces).encode()
+    hider = Hider()
+    told = b""
+    edges = sorted({0, len(data), *(min(cut, len(data)) for cut in cuts)})
+    for start, stop in itertools.pairwise(edges):
+        told += hider.feed(data[start:stop])
+        assert hider.pending.startswith(sure := hider.sure()) and not any(sure.endswith(v.encode()[:7]) for v in VALUES[::2])
+    told += hider.close()
+    assert hider.close() == b"" and not any(v.encode() in told for v in PIECES[:6])
+    plain = data
+    for form in PIECES[:6]:
+        plain = plain.replace(form.encode(), b"")
+    if plain == data:
+        assert told == data
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lm-studio", "use api_key='not-needed'", "ghp_short", "AKIAIOSFODNN7EXAMPLE", "sk-proj-abc", "xoxb-1", "-----BEGIN PRIVATE KEY-----",
+        "grep -n 'BEGIN RSA PRIVATE KEY' *.pem", "password = os.environ['X']", "npm_config_registry=https://a.example/", "hf_hub_download(repo)",
+        "postgres://postgres:postgres@localhost/db", "a" * 5_000,
+    ],
+)  # fmt: skip
+def test_results_of_tools_keep_what_only_looks_like_a_key(text: str) -> None:
+    Secret("lm-studio"), Secret("not-needed")
+    assert hide(text) == text
+
+
+def test_keys_of_a_certain_form_are_hidden_without_being_known() -> None:
+    letters = "Kx7Vq2mPz9Lt4Rb8Wn3Ys6Ug1Hd5Jf0Ce" * 6
+    key = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n" + letters + "\n-----END EC PRIVATE KEY-----"
+    for value in (
+        f"sk-ant-api03-{letters[:90]}", f"sk-proj-{letters[:120]}", f"ghp_{letters[:36]}", f"glpat-{letters[:20]}", "AKIAIOSFODNN7ABCDEFG",
+        f"AIza{letters[:35]}", f"xoxb-123456789012-{letters[:24]}", f"npm_{letters[:36]}", f"sk_live_{letters[:24]}", key,
+        f"github_pat_{letters[:22]}_{letters[:59]}", f"hf_{letters[:34]}",
+    ):  # fmt: skip
+        assert hide(f"it is {value} here") == "it is *** here", value
+        hider = Hider()
+        data = f"it is {value} here".encode()
+        assert b"".join([*(hider.feed(bytes([b])) for b in data), hider.close()]) == b"it is *** here"
+
+
+def test_who_may_ask_for_the_value() -> None:
+    """Only who sends it, and who keeps it: the providers, the search engines, the store."""
+    source = Path(orkas_package.__file__).parent
+    asking = set()
+    for path in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr == "reveal":
+                asking.add(str(path.relative_to(source)))
+    assert {a for a in asking if not a.startswith("providers/")} == {
+        "infra/secrets.py", "tools/engines/brave.py", "tools/engines/tavily.py",
+    }  # fmt: skip
+
+
+def test_what_stands_around_a_secret_does_not_show_it() -> None:
+    @dataclasses.dataclass
+    class Plain:
+        key: Secret
+
+    class Struct(msgspec.Struct):
+        key: Secret
+
+    secret = Secret(VALUE)
+    for around in (Plain(secret), Struct(secret), dataclasses.asdict(Plain(secret)), (secret,), Exception(secret), UsageError(f"it is {VALUE}")):
+        assert VALUE not in repr(around) + str(around)
+    assert VALUE not in encode(Struct(secret)).decode()
+    try:
+        raise ValueError("with locals")
+    except ValueError as error:
+        shown = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+        assert "secret = ***" in shown and VALUE not in shown
 
 
 def test_several_keys_in_one_variable_are_each_a_secret() -> None:

@@ -492,6 +492,7 @@ def test_any_cutting_of_the_bytes_gives_the_same_text(data: bytes, cuts: list[in
     edges = [0, *sorted(min(c, len(data)) for c in cuts), len(data)]
     for start, stop in itertools.pairwise(edges):
         output.feed(data[start:stop])
+    output.close()
     assert output.head() == data
     assert output.total == len(data)
 

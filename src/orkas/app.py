@@ -31,9 +31,11 @@ from orkas.harness.statistics import Recorder
 from orkas.harness.telling import telling
 from orkas.harness.tool import Tool, ToolContext
 from orkas.harness.turn import MAX_ROUNDS, Setup, Turn
+from orkas.infra import environment
 from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.events import Compaction, Done, Event
+from orkas.infra.known import hide
 from orkas.infra.messages import Image, user_message
 from orkas.infra.threads import in_thread
 from orkas.providers.base import LLMProvider, Request, ThinkingLevel, ToolDef, Warmable
@@ -65,6 +67,10 @@ def builtins() -> list[Tool]:
     return make()
 
 
+_HIDDEN = (
+    "Your message holds a key or a password that this program uses; it was replaced by *** and not sent. What has to "
+    "be written into a file, write there yourself."
+)
 _ENDING_S = 2.0
 """Seconds that a turn which was left half-way may take to end before the next one is refused."""
 
@@ -267,16 +273,19 @@ class Agent:
         return turn
 
     async def _turn(self, prompt: str, images: Images, myself: list[weakref.ref[Any]], *, headless: bool) -> None:
-        message = user_message(prompt, _loaded(images))
+        loaded = _loaded(images)
         abort = await self._begin(myself[0])
         self._policy.headless = headless
         try:
+            environment.learn()
+            await in_thread(environment.learn_folder, self.cwd)
+            said = hide(prompt)
             setup = await self._setup(abort)
-            setup.told = [*self._told, *await self._healed()]
+            setup.told = [*([] if said == prompt else [_HIDDEN]), *self._told, *await self._healed()]
             self._told = []
             if self._keeper is not None:
                 self._keeper.begin()
-            await Runner(Turn(setup)).run(message)
+            await Runner(Turn(setup)).run(user_message(said, loaded))
         finally:
             self._meter.save()
             self._running = None
@@ -318,7 +327,7 @@ class Agent:
             setup = await self._setup(abort)
             setup.max_cost = None  # the limit of a turn; this was asked for
             turn = Turn(setup)
-            await succeeding(turn, partial(self._compactor.run, turn, keep=keep, forced=True))
+            await succeeding(turn, partial(self._compactor.run, turn, keep=hide(keep), forced=True))
         except Aborted:
             return
         finally:
@@ -519,7 +528,7 @@ class Agent:
                 setup.max_output = min(self._max_output, info.max_output)
         offered = [ToolDef(t.name, t.description, t.parameters) for t in self._tools.values()]
         setup.offered = select_tools(offered) if info.small else offered
-        extra = "\n\n".join(filter(None, (self._system, self._output.prompt if self._output else "")))
+        extra = hide("\n\n".join(filter(None, (self._system, self._output.prompt if self._output else ""))))
         setup.system = system_prompt(self.cwd, self._tools, extra=extra, small=info.small)
 
 

@@ -15,8 +15,8 @@ from orkas.harness.tool import Tool, ToolContext, ToolResult
 from orkas.harness.watchdog import Watchdog, limit_of
 from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import OrkasError
+from orkas.infra.known import hide
 from orkas.infra.messages import Image, ToolCall, well_formed
-from orkas.infra.secrets import hide
 from orkas.infra.threads import in_thread
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _tidy(result: ToolResult | str | Any) -> ToolResult:
     if not isinstance(result, ToolResult):
         result = ToolResult("" if result is None else str(result))
     images = [image for image in result.images or [] if isinstance(image, Image)]
-    text = well_formed(hide(result.text) if isinstance(result.text, str) else str(result.text or ""))
+    text = hide(well_formed(result.text if isinstance(result.text, str) else str(result.text or "")))
     return ToolResult(
         text or ("(an image)" if images else "(no output)"), images, bool(result.is_error), result.file, result.bytes,
         result.origin if isinstance(result.origin, str) else None, result.cost_usd,
@@ -245,7 +245,7 @@ def _look(task: asyncio.Future[Any]) -> None:
 
 
 def _failure(text: str, *, fault: bool = False) -> ToolResult:
-    return ToolResult(well_formed(text), is_error=True, fault=fault)
+    return ToolResult(hide(well_formed(text)), is_error=True, fault=fault)
 
 
 def _offer(tools: Mapping[str, Tool]) -> str:

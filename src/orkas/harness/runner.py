@@ -46,6 +46,7 @@ from orkas.infra.events import (
     ToolStart,
     UserInput,
 )  # fmt: skip
+from orkas.infra.known import hide
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
@@ -110,7 +111,7 @@ class Runner:
                 _log.error("turn failed: %s", problem)
             except Exception as problem:  # noqa: BLE001 - a fault of ours ends the turn as an event, not as a caller left hanging
                 outcome, turn.stop_reason = "failed", "error"
-                error = ErrorInfo("internal", f"{type(problem).__name__}: {problem}")
+                error = _fault(problem)
                 _log.exception("internal fault")
         finally:
             self._leave_paired()
@@ -351,7 +352,7 @@ class Runner:
         [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
         self._marked, self._reads = message.starts, message.reads
         if result.images:
-            self._images += [_image_message(call, image) for image in result.images]
+            self._images += _image_messages(call, result)
         if self._results:
             self._results.pop(call.id, None)
         return message
@@ -438,7 +439,7 @@ class Runner:
         for call in calls:
             if (result := self._results.get(call.id)) is not None:
                 closing.append(_result_message(call, result, self._session))
-                self._images += [_image_message(call, image) for image in result.images]
+                self._images += _image_messages(call, result)
                 continue
             reads = self._running.get(call.id)
             text = NOT_STARTED if reads is None else HARMLESS if reads else STOPPED
@@ -467,7 +468,14 @@ def _error_of(result: ToolResult) -> str:
 def _info(problem: Exception) -> ErrorInfo:
     if isinstance(problem, ProviderError):
         return ErrorInfo(problem.class_, str(problem), problem.status)
-    return ErrorInfo(_class_of(problem), str(problem) or type(problem).__name__)
+    return ErrorInfo(_class_of(problem), hide(str(problem)) or type(problem).__name__)
+
+
+def _fault(problem: Exception) -> ErrorInfo:
+    """What others' code raised may say anything."""
+    from orkas.infra.redact import redact  # its patterns take a while to compile
+
+    return ErrorInfo("internal", redact(f"{type(problem).__name__}: {problem}"))
 
 
 def _class_of(problem: Exception) -> ErrorClass:
@@ -489,5 +497,10 @@ def _result_message(call: ToolCall, result: ToolResult, session: Session) -> Too
     return ToolMessage(call.id, [text], result.is_error, id=new_id(), ts=now(), origin=result.origin)
 
 
-def _image_message(call: ToolCall, image: Image) -> UserMessage:
-    return UserMessage([image], id=new_id(), ts=now(), origin="tool_image", tool_call_id=call.id)
+def _image_messages(call: ToolCall, result: ToolResult) -> list[UserMessage]:
+    """What a tool showed, each picture as the message that follows the results of its round."""
+    foreign = result.origin is not None
+    return [
+        UserMessage([image], id=new_id(), ts=now(), origin="tool_image", tool_call_id=call.id, foreign=foreign)
+        for image in result.images
+    ]

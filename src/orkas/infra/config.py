@@ -7,7 +7,6 @@ the file, the default; and each value knows which. The file holds no secrets: ke
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from orkas.infra import files
+from orkas.infra import environment, files
 from orkas.infra.errors import UsageError
 from orkas.infra.home import home
 
@@ -203,7 +202,7 @@ def load(
     Raises:
         UsageError: the file, or a value in it or in the environment, cannot be used.
     """
-    environ = os.environ if environ is None else environ
+    environ = environment.environ if environ is None else environ
     settings = Settings({name: Setting(name, key.default, "default") for name, key in KEYS.items()})
     _take_file(settings)
     _take_environment(settings, environ)

@@ -15,6 +15,7 @@ OrkasError                   one plain sentence; ``hint`` says what to do next
 from __future__ import annotations
 
 from orkas.infra.events import ErrorClass
+from orkas.infra.known import hide
 
 __all__ = [
     "OrkasError", "OutputError", "PolicyError", "ProviderError", "SessionLocked", "SessionMissing", "SessionUnreadable",
@@ -27,9 +28,13 @@ _LONGEST_WAIT_S = 1e15
 
 
 class OrkasError(Exception):
-    """Base of all our errors. ``str(error)`` is one sentence: what is wrong and, after a semicolon, the way out."""
+    """Base of all our errors. ``str(error)`` is one sentence: what is wrong and, after a semicolon, the way out.
+
+    Values of secrets that this process knows are taken out of it, whoever put them there.
+    """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
+        message, hint = hide(message), hide(hint)
         super().__init__(message)
         self.message = message
         self.hint = hint

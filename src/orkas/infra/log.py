@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from orkas.infra.home import home
+from orkas.infra.home import home, make_private
 
 __all__ = ["FILES", "MAX_BYTES", "check", "path", "setup"]
 
@@ -144,7 +144,7 @@ _PLAINLY = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def _open(where: Path) -> int:
-    where.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(where.parent)
     return os.open(where, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _PLAINLY, 0o600)
 
 

@@ -109,6 +109,8 @@ class UserMessage(msgspec.Struct, tag_field="role", tag="user", omit_defaults=Tr
     older messages that a compaction moved to the archive."""
     tool_call_id: str | None = None
     vendor: dict[str, Any] | None = None
+    foreign: bool = False
+    """A summary of what strangers wrote, among others, or a picture that a tool brought from there."""
 
 
 class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", omit_defaults=True, gc=False):
@@ -443,7 +445,7 @@ _KNOWN: dict[str, type[Block]] = {
 _NEEDED: dict[type[Block], str] = {Text: "text", Image: "media_type", Opaque: "kind"}
 _READERS: dict[str, Callable[[Any], Any]] = {
     "id": _id, "tool_call_id": _id, "ts": _stamp, "vendor": _dict, "content": _content, "arguments": _dict,
-    "is_error": _truth, "synthetic": _truth, "bytes": _count, "usage": _usage, "cost_usd": _number,
+    "is_error": _truth, "synthetic": _truth, "foreign": _truth, "bytes": _count, "usage": _usage, "cost_usd": _number,
     "input": _count, "output": _count, "cache_read": _count, "cache_write": _count, "reasoning": _count,
 }  # fmt: skip
 """How each field is read that is no string: None when it does not hold what it should."""

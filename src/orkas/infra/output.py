@@ -1,6 +1,7 @@
 """What a command prints: head and tail in memory, the whole in a file, never more than that.
 
-Memory is bounded by ``HEAD + 2 * TAIL`` whatever the command prints; the work per byte is constant.
+Memory is bounded by ``HEAD + 2 * TAIL`` whatever the command prints; the work per byte is constant. Values of our
+secrets are taken out before anything is kept or clipped, also where one comes in two pieces.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import re
 from io import FileIO
 from pathlib import Path
 
+from orkas.infra.home import make_private
+from orkas.infra.known import Hider
+
 __all__ = ["HEAD", "SPOOL_LIMIT", "TAIL", "Output", "readable"]
 
 HEAD = 10_000
@@ -19,6 +23,9 @@ HEAD = 10_000
 TAIL = 10_000
 SPOOL_LIMIT = 64 * 1024 * 1024
 """Bytes written to the file of the whole output; what comes after is counted, not kept."""
+
+_LOOKED_AT = 8 * TAIL
+"""Bytes of a piece in which secrets are looked for when only its end can be shown: the cut lies far before that."""
 
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
@@ -43,8 +50,10 @@ class Output:
     """Takes bytes as they come. ``folder`` None: there is no place for the whole of a long output."""
 
     def __init__(self, folder: Path | None = None, name: str = "output") -> None:
+        self.seen = 0
+        """Bytes that came."""
         self.total = 0
-        """Bytes seen."""
+        """Bytes without our secrets; of all that came once it is closed."""
         self.kept = 0
         """Bytes in ``file``."""
         self.file: Path | None = None
@@ -54,12 +63,26 @@ class Output:
         """Why the file could not be written, or not to the end, in the system's words."""
         self._folder = folder
         self._name = name
+        self._hider = Hider()
         self._head = bytearray()
         self._tail = bytearray()
         self._spool: FileIO | None = None
         self._digest = hashlib.sha256()  # of what is in the file
 
     def feed(self, data: bytes) -> None:
+        self.seen += len(data)
+        if len(data) > _LOOKED_AT and self._only_tail:
+            self.total += len(self._hider.close()) + len(data) - _LOOKED_AT  # never shown: nothing to hide in it
+            data = data[-_LOOKED_AT:]
+        self._take(self._hider.feed(data))
+
+    @property
+    def _only_tail(self) -> bool:
+        """Of what comes now no more than the end is kept."""
+        over = self._spool is None or self.kept >= SPOOL_LIMIT
+        return over and (self.file is not None or bool(self.trouble))
+
+    def _take(self, data: bytes) -> None:
         self.total += len(data)
         room = HEAD - len(self._head)
         if room > 0:
@@ -98,12 +121,13 @@ class Output:
 
     def last_line(self) -> str:
         """The last line with something on it, for a sign of life."""
-        recent = bytes((self._tail or self._head)[-400:])
+        recent = (bytes((self._tail or self._head)[-400:]) + self._hider.sure())[-400:]
         lines = [line for line in readable(recent).splitlines() if line.strip()]
         return lines[-1].strip()[:200] if lines else ""
 
     def close(self) -> None:
         """The command has ended. Idempotent."""
+        self._take(self._hider.close())
         spool, self._spool = self._spool, None
         if spool is None:
             return
@@ -163,7 +187,7 @@ class Output:
             return
         path = self._folder / f"{self._name}.txt"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private(self._folder)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             self.trouble = error.strerror or str(error)

@@ -99,8 +99,10 @@ class Place:
         expanded = os.path.expanduser(path) if path.startswith("~/") else path  # noqa: PTH111 - keeps the rest as it is
         self.real = _real(cwd / expanded, path)
         self.root = _real(cwd, path)
+        self.beside = False
+        """It lies in the second folder."""
         if also is not None and self.real.is_relative_to(other := _real(also, path)):
-            self.root = other
+            self.root, self.beside = other, True
         elif not self.real.is_relative_to(self.root):
             raise ToolFailed(f"{shown(path)} is outside the working folder {cwd}; only paths inside it can be used")
         elif is_ours(self.real):

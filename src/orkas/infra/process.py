@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 from orkas.infra.abort import Abort
 from orkas.infra.descendants import MARK, alive, children_of, send
 from orkas.infra.errors import ToolFailed
+from orkas.infra.known import strip_userinfo
 from orkas.infra.output import Output
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ _KEPT = frozenset({
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
     "PIP_CERT", "AWS_CA_BUNDLE",
+    "LC_ALL", "LC_ADDRESS", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES",
+    "LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME",
 })  # fmt: skip
 _SET = {
     "TERM": "dumb",
@@ -72,11 +75,18 @@ _SET = {
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The whole environment of a child: the kept variables of ours, harmless prompts and pagers, then ``extra``."""
-    kept = {k: v for k, v in os.environ.items() if k.upper() in _KEPT or k.startswith("LC_")}
+    """The whole environment of a child: the kept variables of ours, harmless prompts and pagers, then ``extra``.
+
+    Proxies go without name and password: a command that needs them gets them by ``extra``.
+    """
+    kept = {k: _without_login(k, v) for k, v in os.environ.items() if k.upper() in _KEPT}
     kept.setdefault("LANG", "C.UTF-8")
     kept.setdefault("PATH", os.defpath)
     return kept | _SET | dict(extra or {})
+
+
+def _without_login(name: str, value: str) -> str:
+    return strip_userinfo(value) if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY" else value
 
 
 @dataclass(slots=True)
@@ -207,8 +217,8 @@ async def _first(
         done, _ = await asyncio.wait({exited, stop}, timeout=min(1.0, left), return_when=asyncio.FIRST_COMPLETED)
         if done:
             return
-        if output.total != seen:
-            seen = output.total
+        if output.seen != seen:
+            seen = output.seen
             alive_sign(output.last_line())
 
 
@@ -233,7 +243,7 @@ class _Reader:
             self._end.set_result(None)
             return
         self._output.feed(data)
-        if self._output.total > _FREE_BYTES:
+        if self._output.seen > _FREE_BYTES:
             self._loop.remove_reader(self._pipe)
             self._pause = self._loop.call_later(_PAUSE_S, self._loop.add_reader, self._pipe, self._ready)
 

@@ -7,11 +7,11 @@ still says what it was about.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 
-from orkas.infra.secrets import MASK, TELLING, forms, known
+from orkas.infra import environment
+from orkas.infra.known import MASK, TELLING, forms, known
 
 __all__ = ["MASK", "SECRET_HEADERS", "looks_secret", "mask_headers", "redact", "secret_name"]
 
@@ -108,7 +108,7 @@ def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
     """``text`` with every secret we can tell replaced by ``***``. Idempotent; never raises."""
-    for value in _known(os.environ if environ is None else environ):
+    for value in _known(environment.environ if environ is None else environ):
         if value in text:
             text = text.replace(value, MASK)
     text = _PRIVATE_KEY.sub(MASK, text)

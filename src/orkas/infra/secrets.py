@@ -7,7 +7,6 @@ stored secret the keyring is never touched.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import json
@@ -18,28 +17,21 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
-from urllib.parse import quote
 
 from orkas.infra import files
 from orkas.infra.errors import SessionLocked, StorageError
 from orkas.infra.home import home
+from orkas.infra.known import MASK, met
 
-__all__ = ["MASK", "Place", "Secret", "Store", "forms", "hide", "known"]
+__all__ = ["MASK", "Place", "Secret", "Store"]
 
-MASK = "***"
 Place: TypeAlias = Literal["keyring", "file"]
-_REMEMBERED = 1024
-"""Values of this process that the redactor looks for: the newest ones."""
-TELLING = 8
-"""Characters from which on a value is too rare to stand in a text by chance."""
 _LOCK_S = 10.0
 """Seconds that another process may take to write the file."""
 _KEYRING_S = 60.0
 """Seconds that the keyring may take: it may be asking its user to unlock it."""
-_known: dict[str, None] = {}
 
 
 class Secret(str):
@@ -59,11 +51,7 @@ class Secret(str):
             raise ValueError("a secret has a value")
         own = super().__new__(cls, MASK)
         own._value = value
-        _known.pop(value, None)
-        _known[value] = None
-        if len(_known) > _REMEMBERED:
-            with suppress(KeyError, RuntimeError, StopIteration):  # another thread was there first
-                del _known[next(iter(_known))]
+        met(value)
         return own
 
     def reveal(self) -> str:
@@ -104,33 +92,6 @@ class Secret(str):
 
 def _raw(secret: Secret) -> bytes:
     return secret.reveal().encode("utf-8", "surrogatepass")
-
-
-def known() -> tuple[str, ...]:
-    """The values of the secrets this process has met. For the redactor alone."""
-    return tuple(_known)
-
-
-@lru_cache(maxsize=8)
-def forms(values: tuple[str, ...]) -> tuple[str, ...]:
-    """These values as they are, in base64 and in a URL, longest first."""
-    found: set[str] = set()
-    for value in values:
-        try:
-            raw = value.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:  # not from an environment
-            raw = value.encode("utf-8", "surrogatepass")
-        found |= {value, quote(raw, safe=""), base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
-    return tuple(sorted(found, key=len, reverse=True))
-
-
-def hide(text: str) -> str:
-    """``text`` without the values of the secrets this process has met, in all their forms; nothing else is changed. For
-    what foreign code says and we keep word for word."""
-    for form in forms(tuple([value for value in known() if len(value) >= TELLING])):
-        if form in text:
-            text = text.replace(form, MASK)
-    return text
 
 
 class Store:

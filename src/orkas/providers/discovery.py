@@ -5,7 +5,6 @@ Only the loopback addresses of usual local servers are contacted, and none is wa
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from orkas.infra import environment
 from orkas.providers.local import installed
 
 __all__ = ["DEFAULT_MODELS", "DEMO", "LOCAL_SERVERS", "LocalServerRow", "Step", "choose", "discover"]
@@ -66,7 +66,7 @@ LOCAL_SERVERS: tuple[LocalServerRow, ...] = (
 
 
 def discover(
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] = environment.environ,
     *,
     explicit: str | None = None,
     probe: bool = True,
@@ -89,7 +89,7 @@ def discover(
     ]
 
 
-def choose(environ: Mapping[str, str] = os.environ, **options: Any) -> Step:
+def choose(environ: Mapping[str, str] = environment.environ, **options: Any) -> Step:
     """The first step that found something; takes what ``discover`` takes. Local servers are asked only where nothing
     before them was found."""
     quick = discover(environ, **{**options, "probe": False})

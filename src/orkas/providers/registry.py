@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from orkas.infra import environment
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.net import Http
 from orkas.infra.secrets import Secret
@@ -119,7 +119,7 @@ def resolve(
     *,
     base_url: str | None = None,
     api_key: str | Secret | None = None,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] = environment.environ,
     http: Http | None = None,
     credentials: Credentials | None = None,
 ) -> tuple[LLMProvider, str]:
@@ -148,7 +148,7 @@ def resolve(
     ), model_id
 
 
-def artist(model: str, *, shape: Shape = "", environ: Mapping[str, str] = os.environ) -> tuple[HttpProvider, str]:
+def artist(model: str, *, shape: Shape = "", environ: Mapping[str, str] = environ) -> tuple[HttpProvider, str]:
     """As ``resolve``, for a model that draws: its replies hold pictures of this shape.
 
     Raises:

@@ -19,7 +19,7 @@ from orkas.infra import process
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 
-__all__ = ["MAX_BYTES", "Document", "extract", "kind_of_document"]
+__all__ = ["MAX_BYTES", "Document", "extract", "kind_of_document", "lines_of", "notes_of"]
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_SECONDS = 30.0
@@ -94,6 +94,27 @@ def extract(data: bytes, kind: str, name: str, abort: Abort, *, first: int = 1, 
     if "error" in told:
         raise ToolFailed(f"{name} cannot be read: {told['error']}")
     return msgspec.convert(told, Document)
+
+
+def lines_of(document: Document) -> list[str]:
+    """The text by lines; a line of its own stands before each page."""
+    lines: list[str] = []
+    for number, page in enumerate(document.pages, document.first):
+        if document.total > 1 or page.name:
+            lines.append(f"[{document.unit} {number} of {document.total}{': ' if page.name else ''}{page.name}]")
+        lines += page.text.splitlines()
+    return lines
+
+
+def notes_of(document: Document) -> list[str]:
+    """What of it is not there, and how to read it."""
+    notes = []
+    last = document.first + len(document.pages) - 1
+    if document.pages and document.pages[-1].cut:
+        notes.append(f"the text of {document.unit} {last} goes on beyond what is read at once")
+    if last < document.total:
+        notes.append(f"{document.unit} {last} of {document.total}; page={last + 1} reads the next")
+    return notes
 
 
 def _missing(name: str, package: str) -> ToolFailed:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import re
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
-__all__ = ["WEB", "framed", "is_foreign", "plain"]
+from orkas.harness.taint import WEB
+from orkas.harness.taint import is_foreign_file as is_foreign
 
-WEB = "web"
-"""``ToolResult.origin`` of what comes from the web."""
+if TYPE_CHECKING:
+    from orkas.harness.tool import ToolResult
+    from orkas.infra.paths import Place
+
+__all__ = ["WEB", "framed", "is_foreign", "marked", "plain"]
+
 _KEY = os.urandom(32)
 _UNSEEN = dict.fromkeys([
     *range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0x7F, 0xA0), 0xAD, 0x180E, 0x200B, 0x2060, 0xFEFF,
@@ -40,6 +46,12 @@ def framed(text: str, source: str) -> str:
     )
 
 
-def is_foreign(file: str) -> bool:
-    """Whether a stored result of that name is text of strangers."""
-    return file.startswith(("web_fetch-", "web_search-"))
+def marked(result: ToolResult, place: Place) -> ToolResult:
+    """What a file tool found at ``place``. Where that is a kept result of strangers it stays framed and marked, as when
+    it came."""
+    if not place.beside:
+        return result
+    names = place.parts[:1] or [entry.name for entry in place.root.iterdir()]
+    if any(is_foreign(name) for name in names):
+        result.text, result.origin = framed(result.text, place.name), WEB
+    return result

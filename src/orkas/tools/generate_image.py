@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.errors import OrkasError, ProviderError, ToolFailed, UsageError
+from orkas.infra.known import hide
 from orkas.infra.messages import Image, Text, UserMessage
 from orkas.infra.paths import Folder, Place
-from orkas.infra.secrets import hide
 from orkas.infra.threads import in_thread
 from orkas.tools.files import Draft, check_new_name, temporary_name
 

@@ -6,18 +6,21 @@ import base64
 import io
 import os
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
+from orkas.infra import environment
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import Image
 from orkas.infra.paths import Place
 from orkas.infra.threads import in_thread
 from orkas.tools.files import Seen
+from orkas.tools.foreign import marked
 from orkas.tools.text import HEAD_BYTES, Form, form_of, kind_of_bytes, size_said
 
 if TYPE_CHECKING:
@@ -61,10 +64,16 @@ class ReadFile:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, ReadFileInput)
-        return await in_thread(self._read, given, context)
+        result = await in_thread(self._read, given, context)
+        if environment.holds_secrets(Path(given.path).name):
+            environment.learn_text(result.text)
+        return result
 
     def _read(self, given: ReadFileInput, context: ToolContext) -> ToolResult:
         place = Place(context.cwd, given.path, also=context.files)
+        return marked(self._found(given, place, context), place)
+
+    def _found(self, given: ReadFileInput, place: Place, context: ToolContext) -> ToolResult:
         if not place.parts:
             raise ToolFailed(f"{place.given} is a folder; use list_files to see what is in it")
         with place.parent() as folder:
@@ -111,11 +120,9 @@ class ReadFile:
 
 def _excerpt_of(document: Document, given: ReadFileInput) -> str:
     """Some lines of the text of a document; a line of its own stands before each page."""
-    lines: list[str] = []
-    for number, page in enumerate(document.pages, document.first):
-        if document.total > 1 or page.name:
-            lines.append(f"[{document.unit} {number} of {document.total}{': ' if page.name else ''}{page.name}]")
-        lines += page.text.splitlines()
+    from orkas.tools.documents import lines_of, notes_of
+
+    lines = lines_of(document)
     if not any(page.text.strip() for page in document.pages):
         lines.append("(no text in it; a scanned document is a picture, which a shell command such as pdftoppm makes)")
     if given.offset > len(lines):
@@ -131,12 +138,7 @@ def _excerpt_of(document: Document, given: ReadFileInput) -> str:
     notes = []
     if left := len(lines) - following + 1:
         notes.append(f"{left:,} more lines; read on with offset={following}")
-    last = document.first + len(document.pages) - 1
-    if document.pages and document.pages[-1].cut:
-        notes.append(f"the text of {document.unit} {last} goes on beyond what is read at once")
-    if last < document.total:
-        notes.append(f"{document.unit} {last} of {document.total}; page={last + 1} reads the next")
-    return "\n".join([*shown, *(f"[{note}]" for note in notes)])
+    return "\n".join([*shown, *(f"[{note}]" for note in [*notes, *notes_of(document)])])
 
 
 def _binary(place: Place, head: bytes, size: int, file: io.BufferedReader) -> ToolResult:

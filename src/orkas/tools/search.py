@@ -24,6 +24,7 @@ from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place, shown
 from orkas.infra.threads import in_thread
 from orkas.tools import matcher
+from orkas.tools.foreign import marked
 from orkas.tools.globs import Glob
 from orkas.tools.text import HEAD_BYTES, Form, form_of
 from orkas.tools.tree import Ignore, Walk
@@ -150,7 +151,8 @@ class _Search:
             self._names()
         else:
             self._contents()
-        return ToolResult("\n".join([*self._lines, *(f"[{note}]" for note in self._all_notes())]))
+        result = ToolResult("\n".join([*self._lines, *(f"[{note}]" for note in self._all_notes())]))
+        return marked(result, self._place)
 
     def _compiled(self) -> tuple[re.Pattern[str], bool]:
         pattern = self._given.pattern

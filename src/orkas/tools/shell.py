@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from orkas.harness.policy import as_judged, check_command
+from orkas.harness.taint import WEB, file_stem
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra import process
 from orkas.infra.errors import ToolFailed
@@ -79,13 +80,15 @@ class Shell:
         if verdict.verdict == "deny":
             raise ToolFailed(f"this command is blocked: {'; '.join(verdict.reasons)}. Find another way or ask the user")
         notes = _missing_folder(context.cwd)
-        output = Output(context.files, f"shell-{new_name()}")
+        online = given.network or given.outside or context.sandbox == "off"  # what it says may come from anywhere
+        stem = file_stem("shell", foreign=online)
+        output = Output(context.files, f"{stem}-{new_name()}")
         start = await in_thread(self._launch, given, context)
         ended = await process.run(
             start, output=output, timeout_s=limit, abort=context.abort, alive_sign=context.progress
         )
         if output.file is not None and not ended.stopped:
-            await in_thread(output.settle, "shell")
+            await in_thread(output.settle, stem)
         notes += _forbidden(output, given, ended) if start.wrapping is not None else []
         while self._put_back:
             notes.append(f"[{self._put_back.pop(0)}]")
@@ -95,6 +98,7 @@ class Shell:
             is_error=ended.code != 0,
             file=str(output.file) if output.file else None,
             bytes=output.total if output.file else None,
+            origin=WEB if online else None,
         )
 
     def _launch(self, given: ShellInput, context: ToolContext) -> process.Launch:

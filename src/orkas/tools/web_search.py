@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
+from orkas.infra import environment
 from orkas.infra.errors import ToolFailed
-from orkas.infra.secrets import hide
+from orkas.infra.known import hide
 from orkas.tools.foreign import WEB, framed, plain
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def users_engines() -> list[Engine]:
     from orkas.tools.engines import ready
 
     settings = config.load(tolerant=True)
-    return ready(settings["search.engine"], {"searxng": settings["search.searxng"]}, os.environ)
+    return ready(settings["search.engine"], {"searxng": settings["search.searxng"]}, environment.environ)
 
 
 class WebSearch:

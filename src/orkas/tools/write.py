@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.errors import ToolFailed
+from orkas.infra.known import MASK, hide
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
 from orkas.tools.diffs import unified
@@ -82,6 +83,8 @@ class WriteFile:
             old = self._old(folder, place)
             if old is None:
                 check_new_name(place)
+            elif MASK in given.content:
+                _keep_secrets(folder, place, given.content)
             context.abort.check()
             replace(folder, place.parts[-1], data, self._seen, place, old=old)
         return ToolResult(_told(place.name, data, old))
@@ -101,6 +104,29 @@ class WriteFile:
             return os.fstat(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _keep_secrets(folder: Folder, place: Place, content: str) -> None:
+    """A model sees ``***`` where a file holds a key, and would write that over it.
+
+    Raises:
+        ToolFailed: it would.
+    """
+    try:
+        descriptor = folder.open(place.parts[-1])
+    except PermissionError:
+        return
+    try:
+        data = load(descriptor, place.name)
+    finally:
+        os.close(descriptor)
+    form = form_of(data)
+    text = form.decode(data) if form is not None else ""
+    if content.count(MASK) > text.count(MASK) and hide(text) != text:
+        raise ToolFailed(
+            f"{place.name} holds a key that you see as {MASK}, which this would write over it; change the other lines"
+            " with edit_file"
+        )
 
 
 def _told(name: str, data: bytes, old: os.stat_result | None) -> str:

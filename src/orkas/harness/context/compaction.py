@@ -20,6 +20,7 @@ from orkas.harness.context.budget import Load, Meter
 from orkas.harness.context.facts import Fact
 from orkas.harness.context.plan import Plan, Scales
 from orkas.harness.context.policy import Budgets, least_saving, policy
+from orkas.harness.taint import is_tainted
 from orkas.harness.telling import tell
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.events import Compaction, Event, Notice
@@ -229,6 +230,7 @@ class _Job:
             self.budgets = self.budgets.harder(self.limit)
         self.scales = Scales(self._weigh, self._text, self._keep)
         self.earlier, self.known = summary.read(self.messages)
+        self.foreign = is_tainted(self.messages)
         self.history: list[Message] = []
         self.after = 0
         self.plan: Plan
@@ -319,7 +321,7 @@ class _Job:
         return facts.collect(self.known, split.older, tokens=room, size=self._text)
 
     def _compose(self, prose: str, ledger: Sequence[Fact], split: Plan) -> None:
-        first: UserMessage = summary.framed(prose, ledger)
+        first: UserMessage = summary.framed(prose, ledger, foreign=self.foreign)
         self.history = [first, *split.staying]
         self.after = self._weigh(self.history)
 

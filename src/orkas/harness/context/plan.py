@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from orkas.harness.context.fold import clip
 from orkas.harness.context.policy import Budgets
 from orkas.harness.pairing import cut_points, is_tool_image, speaks, turn_start
+from orkas.harness.taint import file_stem, is_foreign
 from orkas.infra.messages import Block, Image, Message, Text, ToolMessage, calls_of, text_of
 
 __all__ = ["Plan", "Scales", "clean_start", "make", "too_large"]
@@ -143,7 +144,8 @@ _LEAST = 48
 
 def _name(message: Message, tail: Sequence[Message]) -> str:
     call = getattr(message, "tool_call_id", None)
-    return next((c.name for m in tail for c in calls_of(m) if c.id == call), "result")
+    name = next((c.name for m in tail for c in calls_of(m) if c.id == call), "result")
+    return file_stem(name, foreign=is_foreign(message))
 
 
 def _shortened(message: Message, tokens: int, name: str, scales: Scales) -> Message:

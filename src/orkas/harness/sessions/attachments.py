@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from orkas.harness.sessions.store import SPILL_CAP, clip
+from orkas.harness.taint import file_stem
 from orkas.infra import files
 from orkas.infra.errors import StorageError
 from orkas.infra.messages import Image, Text, well_formed
@@ -157,14 +158,15 @@ def find_spilled(
     if len(start) < _TELLING:
         return None
     found = []
-    for path in _listed(folder, f"{_stem(name)}-*.txt"):
+    names = dict.fromkeys(file_stem(name, foreign=foreign) for foreign in (False, True))
+    for called, path in ((n, path) for n in names for path in _listed(folder, f"{_stem(n)}-*.txt")):
         with suppress(OSError, UnicodeDecodeError):  # none of ours, or gone
             if path.stat().st_mtime < since - _COARSE_S or named(path.name):
                 continue
             data = files.read(path)
             text = data.decode()
             block = _preview(text, data, path.name)
-            if path.name == _spilled(name, data) and len(text) > SPILL_CAP and block.text.startswith(start):
+            if path.name == _spilled(called, data) and len(text) > SPILL_CAP and block.text.startswith(start):
                 found.append(block)
     return found[0] if len(found) == 1 else None
 

@@ -11,6 +11,7 @@ from orkas.harness.outcome import Mark, begun, fate, interrupted, named
 from orkas.harness.pairing import fresh_id, is_tool_image
 from orkas.harness.sessions.attachments import Attachments
 from orkas.harness.sessions.store import LINE_CAP, SPILL_CAP
+from orkas.harness.taint import file_stem, is_foreign
 from orkas.infra.errors import StorageError
 from orkas.infra.messages import (
     AssistantMessage,
@@ -224,7 +225,8 @@ class Draft:
         """What a spilled text is called after: the tool, or who spoke."""
         if not isinstance(message, ToolMessage):
             return "user" if isinstance(message, UserMessage) else "assistant"
-        return next((c.call.name for c in self.round.calls if c.call.id == message.tool_call_id), "result")
+        name = next((c.call.name for c in self.round.calls if c.call.id == message.tool_call_id), "result")
+        return file_stem(name, foreign=is_foreign(message))
 
 
 _SHORT = 13_000

@@ -18,6 +18,7 @@ import msgspec
 
 from orkas.infra import files
 from orkas.infra.errors import StorageError, UsageError
+from orkas.infra.known import hide
 from orkas.infra.messages import Text, UserMessage, encode, new_id, now, well_formed
 
 __all__ = ["LONGEST", "Inbox"]
@@ -114,7 +115,7 @@ class Inbox:
             self.refusal = self.refusal or refusal
 
     def _put(self, kind: Kind, text: str) -> str:
-        text = _checked(text)
+        text = hide(_checked(text))
         with self._lock:
             if self.refusal:
                 raise UsageError(f"this session {self.refusal}", hint="open it with Session.open")

@@ -28,6 +28,7 @@ from orkas.harness.sessions.transcript import to_markdown
 from orkas.infra import files
 from orkas.infra.errors import SessionUnreadable, StorageError, UsageError
 from orkas.infra.home import home
+from orkas.infra.known import hide
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
@@ -170,7 +171,8 @@ def repair(path: str | Path) -> Repair:
 
 
 def export(name: str | Path, format: Literal["md", "html", "jsonl"]) -> str:
-    """The whole conversation as one text. ``html`` is one file that loads nothing from anywhere.
+    """The whole conversation as one text, without the secrets that this process knows. ``html`` is one file that loads
+    nothing from anywhere.
 
     Raises:
         UsageError: there is no such format.
@@ -181,11 +183,11 @@ def export(name: str | Path, format: Literal["md", "html", "jsonl"]) -> str:
     if format == "jsonl":
         session, records = _with_records(name)
         header = {"type": "session", "version": 1, "id": session.id, "created": now()}
-        return b"\n".join([encode(header), *woven(records, session.messages), b""]).decode(errors="replace")
+        return hide(b"\n".join([encode(header), *woven(records, session.messages), b""]).decode(errors="replace"))
     session = Session.read(name)
     if format == "md":
-        return to_markdown(session.id, session.messages)
-    return to_html(session.id, session.messages, session.media)
+        return hide(to_markdown(session.id, session.messages))
+    return hide(to_html(session.id, session.messages, session.media))
 
 
 def _with_records(where: str | Path) -> tuple[Session, list[Stored]]:

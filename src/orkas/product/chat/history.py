@@ -7,6 +7,8 @@ import os
 import stat
 from pathlib import Path
 
+from orkas.infra.home import make_private
+from orkas.infra.known import hide
 from orkas.infra.messages import encode, well_formed
 
 __all__ = ["KEPT", "History"]
@@ -36,8 +38,8 @@ class History:
     def add(self, text: str) -> None:
         """Keep one input; never raises: a full disk must not end a conversation."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._write(self.path, os.O_APPEND, [text])
+            make_private(self.path.parent)
+            self._write(self.path, os.O_APPEND, [hide(text)])
             self.problem = ""
         except OSError as error:
             self.problem = error.strerror or str(error)

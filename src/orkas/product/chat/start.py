@@ -12,8 +12,9 @@ from orkas._version import __version__
 from orkas.app import Agent
 from orkas.harness.sessions.names import fresh_name
 from orkas.harness.sessions.session import Session
+from orkas.infra import environment
 from orkas.infra.errors import OrkasError, UsageError
-from orkas.infra.home import home
+from orkas.infra.home import home, make_private
 from orkas.product.chat.commands import sentence
 from orkas.product.chat.screen import Screen
 from orkas.providers import discovery
@@ -82,10 +83,10 @@ def choose_model(screen: Screen) -> discovery.Step:
 
     Local servers are looked for only when nothing was configured; then, when there are none, each step is told.
     """
-    steps = discovery.discover(os.environ, probe=False)
+    steps = discovery.discover(environment.environ, probe=False)
     found = _first(steps)
     if found.name not in ("named", "key"):
-        steps = discovery.discover(os.environ)
+        steps = discovery.discover(environment.environ)
         found = _first(steps)
     missed = steps[: steps.index(found)] if found.name == DEMO and not _declined().exists() else []
     for step in [*missed, found]:
@@ -121,8 +122,8 @@ def _declined() -> Path:
 def _remember(declined: Path) -> None:
     """Not to ask again; when that cannot be written, asking again is no harm."""
     try:
-        declined.parent.mkdir(parents=True, exist_ok=True)
-        declined.touch()
+        make_private(declined.parent)
+        declined.touch(0o600)
     except OSError:
         return
 

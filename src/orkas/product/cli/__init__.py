@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from orkas.infra import terminal
+from orkas.infra import environment, terminal
 from orkas.infra.errors import OrkasError, PolicyError, ProviderError, UsageError, exit_status
 from orkas.infra.hiding import hide_memory
 from orkas.product.cli import out
@@ -36,11 +36,17 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit status. Never raises."""
+    """Run one command; returns its exit status. Never raises.
+
+    ``argv`` None: it is this program, and takes what is secret out of its environment. Who calls it with words of its
+    own keeps that.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     gc.set_threshold(10_000)  # a start makes much that stays, and 700 would have it looked through again and again
     terminal.prepare()
     hide_memory()
+    if argv is None:
+        environment.withdraw()
     debug = "--debug" in words[: words.index("--")] if "--" in words else "--debug" in words
     try:
         status = _dispatch(words, debug=debug)

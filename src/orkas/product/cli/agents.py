@@ -7,7 +7,7 @@ import difflib
 import os
 from typing import TYPE_CHECKING, Any
 
-from orkas.infra import config
+from orkas.infra import config, environment
 from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.home import home
 from orkas.product.cli import out
@@ -44,7 +44,8 @@ def settings_for(options: argparse.Namespace) -> config.Settings:
     if text := _catalogue_trouble():
         out.warning(text)
     for variable, address in settings.endpoints.items():
-        os.environ.setdefault(variable, address)  # read by the registry; no child process inherits it
+        if variable not in environment.environ:
+            os.environ[variable] = address  # read by the registry; no child process inherits it
     return settings
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING, Any
 
+from orkas.infra import environment
 from orkas.infra.errors import ProviderError, StorageError, UsageError
 from orkas.product.cli import out, parsing
 from orkas.product.cli.vendors import Row, rows
@@ -213,7 +213,7 @@ def _keys(row: Row) -> tuple[list[str], Login | None]:
     except StorageError as error:
         out.warning(str(error))
         login = None
-    keys = environment_keys(row.name, table()[row.name], os.environ)[1]
+    keys = environment_keys(row.name, table()[row.name], environment.environ)[1]
     if not keys and login is not None:
         keys = [login.token.access] if login.token else list(login.keys)
     return [key.tail for key in keys], login

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from orkas.infra import config, log, terminal
+from orkas.infra import config, environment, log, terminal
 from orkas.infra.home import home
 from orkas.product.cli import out, parsing
 
@@ -169,7 +169,7 @@ def _model() -> Iterator[Finding]:
 
     settings = config.load(tolerant=True)
     named = settings.values["model"]
-    environ = {**os.environ, "ORKAS_MODEL": named.value} if named.value else dict(os.environ)
+    environ = {**environment.environ, "ORKAS_MODEL": named.value} if named.value else dict(environment.environ)
     steps = list(discover(environ))
     chosen = next(step for step in steps if step.found)
     missed = []

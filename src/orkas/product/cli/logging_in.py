@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from orkas.infra import environment
 from orkas.infra.errors import UsageError
 from orkas.infra.secrets import Secret
 from orkas.infra.terminal import is_tty
@@ -143,7 +144,7 @@ def _driven(login: Coroutine[Any, Any, Secret | Token]) -> Secret | Token:
 
 
 def _client_secret(vendor: str) -> Secret | None:
-    given = os.environ.get(variable(vendor, "OAUTH_CLIENT_SECRET"), "").strip()
+    given = environment.environ.get(variable(vendor, "OAUTH_CLIENT_SECRET"), "").strip()
     return Secret(given) if given else None
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from orkas.infra import environment
 from orkas.infra.errors import UsageError
 from orkas.infra.terminal import label
 from orkas.product.cli import out, parsing
@@ -147,7 +147,7 @@ def _known(vendor: str) -> list[str]:
     from orkas.providers.catalog import names
     from orkas.providers.discovery import DEFAULT_MODELS, discover
 
-    named = [*DEFAULT_MODELS.values(), *(step.model for step in discover(os.environ) if step.model)]
+    named = [*DEFAULT_MODELS.values(), *(step.model for step in discover(environment.environ) if step.model)]
     found = [name for name in named if name.partition("/")[0] == vendor]
     return list(dict.fromkeys([*found, *(f"{vendor}/{name}" for name in names(vendor))]))
 

@@ -67,9 +67,10 @@ def _cache(options: argparse.Namespace) -> int:
 def _print(url: str, headers: dict[str, str], body: bytes, *, as_json: bool) -> None:
     import json
 
+    from orkas.infra.known import hide
     from orkas.infra.redact import mask_headers, redact
 
-    value: Any = json.loads(body) if body else None
+    value: Any = json.loads(hide(body.decode())) if body else None
     shown = {"url": redact(url), "headers": mask_headers(headers), "body": value}
     if as_json:
         out.data(shown)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from orkas.infra import environment
 from orkas.infra.errors import StorageError
 
 if TYPE_CHECKING:
@@ -54,8 +54,9 @@ def rows() -> list[Row]:
     found = []
     for name, row in table().items():
         variables = row.key_variables(name)
-        url = next((given for u in row.url_variables(name) if (given := os.environ.get(u, "").strip())), row.base_url)
-        key, _ = environment_keys(name, row, os.environ)
+        addresses = (environment.environ.get(u, "").strip() for u in row.url_variables(name))
+        url = next(filter(None, addresses), row.base_url)
+        key, _ = environment_keys(name, row, environment.environ)
         missing = variable(name, "BASE_URL")
         if "{region}" in url:
             url, missing = _placed(url), "AWS_REGION"
@@ -75,7 +76,7 @@ def _filled(template: str, key: str | None) -> str:
     from orkas.providers.clouds.vertex import address
 
     try:
-        return address(template, os.environ, os.environ[key].strip() if key else None)
+        return address(template, environment.environ, environment.environ[key].strip() if key else None)
     except UsageError:
         return ""
 
@@ -86,6 +87,6 @@ def _placed(template: str) -> str:
     from orkas.providers.clouds.aws import address
 
     try:
-        return address(template, os.environ)
+        return address(template, environment.environ)
     except UsageError:
         return ""

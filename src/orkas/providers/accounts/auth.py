@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from orkas.infra import environment
 from orkas.infra.errors import ProviderError, StorageError
 from orkas.infra.secrets import Secret
 from orkas.infra.threads import in_thread
@@ -204,7 +204,7 @@ def credentials_for(
     row: Vendor,
     *,
     api_key: str | Secret | None = None,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] = environment.environ,
     logins: Logins | None = None,
 ) -> Credentials:
     """Where the requests to this vendor get theirs from: the given key, the environment, the stored login."""

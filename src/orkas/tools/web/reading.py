@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import re
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import msgspec
 
 from orkas.harness.tool import ToolResult
 from orkas.infra import files
+from orkas.infra.abort import Abort
 from orkas.infra.errors import StorageError, ToolFailed
 from orkas.infra.messages import Image
 from orkas.tools.foreign import WEB, framed, plain
 from orkas.tools.text import kind_of_bytes, size_said
-from orkas.tools.web.getting import Page
+from orkas.tools.web.getting import MAX_BYTES, Page
 
 __all__ = ["PAGE_BYTES", "Read", "read_answer", "told"]
 
@@ -103,11 +105,14 @@ def _store(text: str, tool: str, folder: Path | None) -> tuple[str | None, int |
 # What a page is
 
 
-def read_answer(page: Page, asked: str) -> Read:
-    """Make text of a page, whatever it is.
+def read_answer(page: Page, asked: str, abort: Abort, number: int = 0) -> Read:
+    """Make text of a page, whatever it is. ``number``: of a document only this page, sheet or slide, from 1; 0: all.
+
+    Blocks, a document up to half a minute.
 
     Raises:
-        ToolFailed: it is of a kind that is not read.
+        ToolFailed: it is of a kind that is not read, or cannot be.
+        Aborted: Stop.
     """
     kind = page.headers.get("content-type", "").partition(";")[0].strip().lower()
     moved = f" (redirected from {plain(asked)[:_SHOWN]})" if page.url != asked.strip() else ""
@@ -118,11 +123,15 @@ def read_answer(page: Page, asked: str) -> Read:
     head = page.body[:65_536]
     if (found := kind_of_bytes(head)) in _VISIBLE:
         return _picture(page, told, found)
+    if (document := _document(page, told, abort, number)) is not None:
+        return document
+    if number:
+        raise ToolFailed(f"{page.url[:_SHOWN]} is no document and has no pages", hint="use offset")
     if _is_binary(head, page):
         what = found if found != "binary data" else kind or found
         raise ToolFailed(
             f"{page.url[:_SHOWN]} is no text but {what} of {size_said(len(page.body))}",
-            hint="web_fetch reads pages, text and pictures; look for one of these",
+            hint="web_fetch reads pages, text, documents and pictures; look for one of these",
         )
     return _text(page, told, kind, asked)
 
@@ -141,10 +150,33 @@ def _picture(page: Page, told: str, kind: str) -> Read:
     return Read(page.url, f"{told}. An image ({kind}), {size_said(len(page.body))}", image=image)
 
 
+_NAMES = {"pdf": "PDF", "docx": "Word", "xlsx": "Excel", "pptx": "PowerPoint", "odf": "OpenDocument"}
+
+
+def _document(page: Page, told: str, abort: Abort, number: int) -> Read | None:
+    """The text of a PDF or Office document; None: it is none."""
+    if not page.body.startswith((b"%PDF-", b"PK", b"\xd0\xcf\x11\xe0")):
+        return None
+    from orkas.tools import documents  # not before one is met
+
+    kind = documents.kind_of_document(io.BytesIO(page.body))
+    if not kind and not page.partial:
+        return None
+    name = page.url[:_SHOWN]
+    if page.partial:
+        most = size_said(MAX_BYTES)
+        raise ToolFailed(f"{name} did not arrive whole, or is larger than {most}", hint="look for a smaller version")
+    first, most_pages = (number, 1) if number else (1, 1_000_000)
+    document = documents.extract(page.body, kind, name, abort, first=first, most=most_pages)
+    size = f"{document.total} {document.unit}{'' if document.total == 1 else 's'}"
+    told = f"{told}. A document ({_NAMES[kind]}) of {size}"
+    if not any(one.text.strip() for one in document.pages):
+        return Read(page.url, f"{told} without text: it may be scanned. Try another source.")
+    return Read(page.url, told, plain("\n".join(documents.lines_of(document))).strip(), documents.notes_of(document))
+
+
 def _is_binary(head: bytes, page: Page) -> bool:
     """Judged by the bytes; what the server says of them is often wrong."""
-    if head.startswith(b"%PDF-"):
-        return True
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or "utf-16" in page.headers.get("content-type", "").lower():
         return False
     return b"\0" in head or len(head) - len(head.translate(None, _CONTROLS)) > len(head) // 50
