@@ -72,6 +72,8 @@ class Policy:
         """``ask`` is answered only where somebody can be asked. Tools the policy does not know were given by the
         program that runs us: they are allowed."""
         walls = context is None or context.sandbox != "off"
+        if tool == "shell_job" and context is not None:
+            return self._settled(_typed(arguments or {}, context, self.mode))
         return self._settled(_judged(tool, arguments or {}, self.mode, walls=walls))
 
     def _settled(self, verdict: Verdict) -> Verdict:
@@ -80,6 +82,15 @@ class Policy:
         if self.mode == "all":
             return Verdict("allow", verdict.reasons)
         return Verdict("deny", [*verdict.reasons, f"nobody can be asked (--approve {self.mode})"])
+
+
+def _typed(arguments: Mapping[str, Any], context: ToolContext, mode: Mode) -> Verdict:
+    from orkas.harness.commands.typed import judge_typing
+
+    level, reasons = judge_typing(arguments, context)
+    if level == "edits":
+        level = "allow" if mode == "edits" and context.sandbox != "off" else "ask"
+    return Verdict(level, reasons)
 
 
 _NO = (None, False, "false", "0")

@@ -62,6 +62,7 @@ from orkas.providers.base import CompletionParams
 
 if TYPE_CHECKING:
     from orkas.harness.formed import Formed
+    from orkas.infra.jobs import Jobs
 
 __all__ = ["Runner"]
 
@@ -96,6 +97,7 @@ class Runner:
             except Aborted:
                 outcome, turn.stop_reason = "aborted", "aborted"
                 await self._close_calls()
+                await self._tell_running(turn.setup.context.jobs)
             except (OrkasError, OSError) as problem:
                 outcome, error = "failed", _info(problem)
                 turn.stop_reason = turn.stop_reason if isinstance(problem, Refusal) else "error"
@@ -124,6 +126,7 @@ class Runner:
             await tell(told)
         for text in turn.setup.told:
             await tell(Notice(turn.next_seq(), "warning", text))
+        await self._tell_ended(turn.setup.context.jobs)
         while True:
             turn.rounds += 1
             try:
@@ -247,6 +250,8 @@ class Runner:
             await self._begin(call)
             await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
             result = await self._result(call)
+            if turn.setup.context.jobs is not None:
+                result = await self._with_news(result, turn.setup.context.jobs)
             message = _result_message(call, result, self._session, _next(calls[place + 1 :]))
             [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
             self._running, self._marked = None, message.starts
@@ -259,6 +264,22 @@ class Runner:
                     await tell(Notice(turn.next_seq(), "info", text))
         if images:
             await self._session.commit(*images)
+
+    async def _with_news(self, result: ToolResult, jobs: Jobs) -> ToolResult:
+        """Background jobs that have ended are told: to the user, and to the model with this result."""
+        await self._tell_ended(jobs)
+        ended = [f"[{job.name} {job.state}; read its last output with shell_job]" for job in jobs.news("model")]
+        return replace(result, text="\n".join([result.text, *ended])) if ended else result
+
+    async def _tell_ended(self, jobs: Jobs | None) -> None:
+        for job in jobs.news("user") if jobs is not None else []:
+            await tell(Notice(self.turn.next_seq(), "info", f"Background job {job.title}: {job.state}."))
+
+    async def _tell_running(self, jobs: Jobs | None) -> None:
+        """Stop ends the turn, not what runs beside it."""
+        if jobs is not None and (running := jobs.running):
+            names = ", ".join(job.title for job in running)
+            await tell(Notice(self.turn.next_seq(), "info", f"Still running in the background: {names}."))
 
     async def _begin(self, call: ToolCall) -> None:
         """Between a call's record and its start. Who has to be asked is asked here, before the call counts as begun."""

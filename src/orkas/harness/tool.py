@@ -21,6 +21,7 @@ from orkas.infra.threads import in_thread
 
 if TYPE_CHECKING:
     from orkas.harness.undo.keeper import Keeper
+    from orkas.infra.jobs import Jobs
     from orkas.infra.sandbox import Backend
 
 __all__ = ["FunctionTool", "Tool", "ToolContext", "ToolResult", "check_arguments", "tool"]
@@ -40,6 +41,8 @@ class ToolContext(msgspec.Struct, eq=False):
     """What is put around commands: the best that works here, nothing (the user said so), or this one."""
     progress: Callable[[str], None] = lambda _text: None
     """Say that the tool is alive; shown to the user, not to the model. The same text again says nothing."""
+    jobs: Jobs | None = None
+    """Commands in the background; None: there can be none, for whoever calls does not stay."""
     undo: Keeper | None = None
     """Watches what tools change, for undo. Asked by the harness, not by tools."""
 

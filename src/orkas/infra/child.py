@@ -229,7 +229,9 @@ class Child:
         return True
 
     def finish(self, grace_s: float) -> None:
-        """SIGKILL to everybody who has not gone within the grace. Blocks."""
+        """SIGKILL to everybody who has not gone within the grace. Blocks. Nobody left: nothing."""
+        if self not in _running:
+            return
         over = time.monotonic() + grace_s
         while self._alive() and time.monotonic() < over:
             time.sleep(0.02)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_
 from orkas.infra import process
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import new_name
-from orkas.infra.output import Output, readable
+from orkas.infra.output import Output, readable, screen_text
 from orkas.infra.threads import in_thread
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ __all__ = ["Shell"]
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 600
+_FIRST_S = 0.25
+"""Seconds in which a background job that fails at once may do so."""
 GRACE_S = 30
 """Seconds beyond its time limit in which a command is ended and its output collected."""
 
@@ -33,8 +36,22 @@ GRACE_S = 30
 class ShellInput(msgspec.Struct, forbid_unknown_fields=True):
     command: Annotated[str, Meta(description="The command line, run by bash in the working folder.", min_length=1)]
     timeout_s: Annotated[
-        float | None, Meta(description=f"Time limit in seconds. Default {DEFAULT_TIMEOUT_S}, at most {MAX_TIMEOUT_S}.")
+        float | None,
+        Meta(
+            description=f"Time limit in seconds. Default {DEFAULT_TIMEOUT_S}, at most {MAX_TIMEOUT_S};"
+            " in the background as long as you like, and none by default."
+        ),
     ] = None
+    background: Annotated[
+        bool,
+        Meta(
+            description="Start it and return at once; shell_job reads it, types to it and stops it. It ends with the"
+            " conversation. Its ports are reached from other calls only if both have network: true."
+        ),
+    ] = False
+    tty: Annotated[
+        bool, Meta(description="Give it a terminal, for programs that want one. Default false.")
+    ] = False
     network: Annotated[
         bool, Meta(description="Let the command use the network; the user is asked. Default false.")
     ] = False
@@ -55,11 +72,13 @@ class Shell:
     name = "shell"
     description = (
         "Run a bash command in the working folder: build, test, git, anything without a tool of its own. Each call is a"
-        " fresh shell: no input, no terminal; processes left in the background are ended when the command ends."
+        " fresh shell without input; processes that it leaves running are ended when the command ends, so start servers"
+        " and watchers with background: true."
         " It runs in a sandbox: it can write in the working folder and /tmp alone, and has no network."
         " To read, find or change files use the file tools."
     )
     parameters = schema_of(ShellInput)
+    uses_jobs = True
 
     def __init__(self) -> None:
         self._put_back: list[str] = []
@@ -67,7 +86,8 @@ class Shell:
 
     def limit_s(self, arguments: Mapping[str, Any]) -> float:
         """The time limit of the command and some more: it is ended by us, in order, before anybody gives it up."""
-        return _time_limit(check_arguments(dict(arguments), ShellInput).timeout_s) + GRACE_S
+        given = check_arguments(dict(arguments), ShellInput)
+        return (0 if given.background else _time_limit(given.timeout_s)) + GRACE_S
 
     def touches(self, _arguments: dict[str, Any], _context: ToolContext) -> None:
         """Any file."""
@@ -79,6 +99,8 @@ class Shell:
         if verdict.verdict == "deny":
             raise ToolFailed(f"this command is blocked: {'; '.join(verdict.reasons)}. Find another way or ask the user")
         notes = _missing_folder(context.cwd)
+        if given.background:
+            return await self._start(given, context, notes)
         output = Output(context.files, f"shell-{new_name()}")
         start = await in_thread(self._launch, given, context)
         ended = await process.run(
@@ -87,15 +109,39 @@ class Shell:
         if output.file is not None and not ended.stopped:
             await in_thread(output.settle, "shell")
         notes += _forbidden(output, given, ended) if start.wrapping is not None else []
-        while self._put_back:
-            notes.append(f"[{self._put_back.pop(0)}]")
-        text = "\n".join([_shown(output), *notes, *_ending(ended, limit)])
+        notes += self._news()
+        text = "\n".join([_shown(output, screen_text if given.tty else readable), *notes, *_ending(ended, limit)])
         return ToolResult(
             text,
             is_error=ended.code != 0,
             file=str(output.file) if output.file else None,
             bytes=output.total if output.file else None,
         )
+
+    async def _start(self, given: ShellInput, context: ToolContext, notes: list[str]) -> ToolResult:
+        """Start a background job. One that fails at once is told with the start."""
+        from orkas.tools.shell_job import heard, told
+
+        jobs = context.jobs
+        if jobs is None:
+            raise ToolFailed("there are no background jobs here: this program ends with its call")
+        limit = None if given.timeout_s is None else _positive(given.timeout_s)
+        start = await in_thread(self._launch, given, context)
+        beyond = start.wrapping is None or given.network
+        work = partial(jobs.start, given.command, start, folder=context.files, limit_s=limit, beyond=beyond)
+        job = await in_thread(work)
+        await heard(job, _FIRST_S, context.abort)
+        notes += self._news()
+        if not job.running:
+            return told(job, notes)
+        says = f"[{job.name} runs in the background; shell_job reads its output, types to it and stops it]"
+        return ToolResult("\n".join([*notes, says]))
+
+    def _news(self) -> list[str]:
+        told = []
+        while self._put_back:
+            told.append(f"[{self._put_back.pop(0)}]")
+        return told
 
     def _launch(self, given: ShellInput, context: ToolContext) -> process.Launch:
         """How the command starts: inside the sandbox, unless it was let out or the user switched the sandbox off.
@@ -104,8 +150,11 @@ class Shell:
             ToolFailed: there is no sandbox, or no place for temporary files.
         """
         backend = None if given.outside or context.sandbox == "off" else _backend(context)
+        started = partial(
+            process.launch, given.command, cwd=context.cwd, env=context.env, tty=given.tty, typed=given.background
+        )
         if backend is None:
-            return process.launch(given.command, cwd=context.cwd, env=context.env)
+            return started()
         from orkas.infra.sandbox import Guard, profile
 
         try:
@@ -113,7 +162,7 @@ class Shell:
         except OSError as error:
             raise ToolFailed(f"there is no place for temporary files: {error.strerror}; free some space") from None
         guard = Guard(made, everything=backend.after, notes=self._put_back)
-        start = process.launch(given.command, cwd=context.cwd, env=context.env, wrapping=backend.wrap(made))
+        start = started(wrapping=backend.wrap(made))
         start.gone = guard.settle
         return start
 
@@ -154,9 +203,13 @@ def _forbidden(output: Output, given: ShellInput, ended: process.Ended) -> list[
 def _time_limit(given: float | None) -> float:
     if given is None:
         return DEFAULT_TIMEOUT_S
+    return min(_positive(given), MAX_TIMEOUT_S)
+
+
+def _positive(given: float) -> float:
     if not given > 0:
         raise ToolFailed("timeout_s must be more than 0 seconds")
-    return min(given, MAX_TIMEOUT_S)
+    return given
 
 
 def _missing_folder(cwd: Path) -> list[str]:
@@ -170,13 +223,13 @@ def _missing_folder(cwd: Path) -> list[str]:
     return [f"[the working folder {cwd} was gone; it was made again, empty]"]
 
 
-def _shown(output: Output) -> str:
+def _shown(output: Output, text: Callable[[bytes], str]) -> str:
     if not output.total:
         return "(no output)"
-    head = readable(output.head())
+    head = text(output.head())
     if not output.clipped:
         return head.removesuffix("\n")
-    tail = readable(output.tail()).removesuffix("\n")
+    tail = text(output.tail()).removesuffix("\n")
     left_out = output.total - len(output.head()) - len(output.tail())
     return f"{head}\n[… {left_out:,} of {output.total:,} bytes left out: {_where(output)} …]\n{tail}"
 
