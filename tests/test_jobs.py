@@ -25,8 +25,9 @@ from orkas.harness.policy import Policy
 from orkas.harness.tool import ToolContext, ToolResult
 from orkas.infra.child import STOP_GRACE_S
 from orkas.infra.errors import ToolFailed, UsageError
-from orkas.infra.events import Done, Event, Notice, ToolEnd
-from orkas.infra.jobs import GRACE_S, MAX_RUNNING, Jobs
+from orkas.infra.events import Done, Event, Notice, ToolEnd, ToolStart
+from orkas.infra.job import GRACE_S
+from orkas.infra.jobs import MAX_RUNNING, Jobs
 from orkas.infra.messages import text_of
 from orkas.infra.orphans import note, reap
 from orkas.infra.output import screen_text
@@ -350,6 +351,34 @@ async def test_a_port_is_reached_only_where_both_have_the_network(bench: Bench) 
         ask = f"python3 -c \"import socket; print(socket.create_connection(('127.0.0.1', {port})).recv(9))\""
         text = (await Shell().run({"command": ask, "network": True}, bench.context)).text
         assert word in text
+
+
+async def test_what_a_job_may_not_make_is_set_aside_and_told(tmp_path: Path) -> None:
+    if find().backend is None:
+        pytest.skip("there are no walls here")
+    replies = [
+        [call("shell", command="mkdir .vscode; read x", background=True)],
+        lambda request: [call("shell_job", action="write", job=job_in(request), keys=["enter"], wait_s=10)],
+        [call("list_files", path=".")],
+        "done",
+    ]
+    async with agent_of(tmp_path, replies) as agent:
+        events = await drained(agent, "go")
+    said = ".vscode is not for commands to make; it lies in .vscode.set-aside now"
+    assert said in [event.result for event in events if isinstance(event, ToolEnd)][1]
+    assert any(said in text for text in notices(events))
+
+
+async def test_stop_before_a_job_is_known_of_ends_it(tmp_path: Path) -> None:
+    async with agent_of(tmp_path, [[call("shell", command="sleep 60", background=True)], "never"]) as agent:
+
+        def stop(event: Event) -> None:
+            if isinstance(event, ToolStart):
+                agent.stop()
+
+        await drained(agent, "go", stop)
+        for job in agent.jobs:
+            assert await asyncio.to_thread(job.wait, 10)
 
 
 # who is told, and when it ends

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from orkas.harness.output import Output
     from orkas.harness.undo.keeper import Keeper
     from orkas.harness.undo.restore import Undone
-    from orkas.infra.jobs import Job, Jobs
+    from orkas.infra.job import Job
+    from orkas.infra.jobs import Jobs
     from orkas.providers.accounts.auth import Credentials
 
 __all__ = ["Agent", "builtins"]
@@ -399,6 +400,7 @@ class Agent:
         if found is None:
             names = ", ".join(job.name for job in self.jobs) or "none"
             raise UsageError(f"there is no background job {name!r}", hint=f"there are: {names}")
+        found.told.add("user")
         found.stop()
         await in_thread(found.wait, _ENDING_JOB_S)
         return found
@@ -436,7 +438,13 @@ class Agent:
         from orkas.tools.changeset import heal, journal
 
         told = await in_thread(heal) if journal().is_dir() else []
-        return [*told, *(await in_thread(_reaped) if self._jobs is not None else [])]
+        if self._jobs is not None:
+            from orkas.infra.orphans import folder, reap
+
+            count = await in_thread(reap) if folder().is_dir() else 0
+            were = "A background job was" if count == 1 else f"{count} background jobs were"
+            told += [f"{were} still running, left by an Orkas that was killed: ended now."] if count else []
+        return told
 
     def _watching(self) -> Keeper | None:
         """Who watches the files for undo; None while no tool says that it changes any."""
@@ -515,14 +523,6 @@ class Agent:
         setup.offered = select_tools(offered) if info.small else offered
         extra = "\n\n".join(filter(None, (self._system, self._output.prompt if self._output else "")))
         setup.system = system_prompt(self.cwd, self._tools, extra=extra, small=info.small)
-
-
-def _reaped() -> list[str]:
-    from orkas.infra.orphans import reap
-
-    count = reap()
-    were = "A background job was" if count == 1 else f"{count} background jobs were"
-    return [f"{were} still running, left by an Orkas that was killed: ended now."] if count else []
 
 
 def _output(shape: Any) -> Output | None:

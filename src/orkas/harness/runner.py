@@ -273,7 +273,8 @@ class Runner:
 
     async def _tell_ended(self, jobs: Jobs | None) -> None:
         for job in jobs.news("user") if jobs is not None else []:
-            await tell(Notice(self.turn.next_seq(), "info", f"Background job {job.title}: {job.state}."))
+            text = "; ".join([f"Background job {job.title}: {job.state}", *job.notes])
+            await tell(Notice(self.turn.next_seq(), "info", f"{text}."))
 
     async def _tell_running(self, jobs: Jobs | None) -> None:
         """Stop ends the turn, not what runs beside it."""

@@ -22,7 +22,7 @@ from orkas.infra.descendants import alive, send
 from orkas.infra.errors import StorageError
 from orkas.infra.home import home
 
-__all__ = ["forget", "note", "reap"]
+__all__ = ["folder", "forget", "note", "reap"]
 
 _GIVE_UP_S = 5.0
 _LINUX = sys.platform.startswith("linux")
@@ -38,14 +38,15 @@ class _Record(msgspec.Struct):
     mark: str
 
 
-def _folder() -> Path:
+def folder() -> Path:
+    """Where the records lie."""
     return home() / "jobs"
 
 
 def note(pid: int, mark: str) -> Path | None:
     """Write down a job that has just been started; None: it cannot be, and only its launcher watches over it."""
     record = _Record(os.getpid(), _began(os.getpid()), pid, _began(pid), _boot(), mark)
-    path = _folder() / f"{mark}.json"
+    path = folder() / f"{mark}.json"
     try:
         files.put(path, msgspec.json.encode(record))
     except StorageError:
@@ -63,7 +64,7 @@ def forget(path: Path | None) -> None:
 def reap() -> int:
     """End the jobs whose program is gone; returns how many still ran. Blocks."""
     try:
-        paths = sorted(_folder().glob("*.json"))
+        paths = sorted(folder().glob("*.json"))
     except OSError:
         return 0
     return sum(_reaped(path) for path in paths)

@@ -143,9 +143,12 @@ class Output:
         return bytes(self._tail[-TAIL:]).lstrip(_CONTINUATION) if self.clipped else b""
 
     def cut(self, unfinished: Callable[[bytes], int]) -> bytes:
-        """Take so many bytes from the end as ``unfinished`` says of it, and return them. Not for one with a file."""
+        """Take so many bytes from the end as ``unfinished`` says of it, and return them; none where that would hide
+        that something was left out. Not for one with a file."""
         part = self._tail or self._head
         count = min(unfinished(bytes(part[-64:])), len(part))
+        if self.clipped and self.total - count <= HEAD + TAIL:
+            return b""
         taken = bytes(part[len(part) - count :])
         del part[len(part) - count :]
         self.total -= count

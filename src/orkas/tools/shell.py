@@ -21,12 +21,15 @@ from orkas.infra.output import Output, readable, screen_text
 from orkas.infra.threads import in_thread
 
 if TYPE_CHECKING:
+    from orkas.infra.job import Job
     from orkas.infra.sandbox import Backend
 
 __all__ = ["Shell"]
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 600
+_JOB_CPU_S = 24 * 3_600
+"""Seconds of processor time of one process of a background job: a watcher works all day."""
 _FIRST_S = 0.25
 """Seconds in which a background job that fails at once may do so."""
 GRACE_S = 30
@@ -102,7 +105,7 @@ class Shell:
         if given.background:
             return await self._start(given, context, notes)
         output = Output(context.files, f"shell-{new_name()}")
-        start = await in_thread(self._launch, given, context)
+        start = await in_thread(self._launch, given, context, self._put_back)
         ended = await process.run(
             start, output=output, timeout_s=limit, abort=context.abort, alive_sign=context.progress
         )
@@ -126,11 +129,24 @@ class Shell:
         if jobs is None:
             raise ToolFailed("there are no background jobs here: this program ends with its call")
         limit = None if given.timeout_s is None else _positive(given.timeout_s)
-        start = await in_thread(self._launch, given, context)
-        beyond = start.wrapping is None or given.network
-        work = partial(jobs.start, given.command, start, folder=context.files, limit_s=limit, beyond=beyond)
-        job = await in_thread(work)
-        await heard(job, _FIRST_S, context.abort)
+
+        def begin() -> Job:
+            put_back: list[str] = []
+            start = self._launch(given, context, put_back)
+            beyond = start.wrapping is None or given.network
+            job = jobs.start(
+                given.command, start, folder=context.files, limit_s=limit, beyond=beyond, notes=put_back
+            )
+            if context.abort.fired:
+                job.stop(0)
+            return job
+
+        job = await in_thread(begin)
+        try:
+            await heard(job, _FIRST_S, context.abort)
+        except BaseException:  # Stop, or a cancellation, before anybody knows of it
+            job.stop(0)
+            raise
         notes += self._news()
         if not job.running:
             return told(job, notes)
@@ -143,8 +159,9 @@ class Shell:
             told.append(f"[{self._put_back.pop(0)}]")
         return told
 
-    def _launch(self, given: ShellInput, context: ToolContext) -> process.Launch:
+    def _launch(self, given: ShellInput, context: ToolContext, put_back: list[str]) -> process.Launch:
         """How the command starts: inside the sandbox, unless it was let out or the user switched the sandbox off.
+        ``put_back`` gets what has to be told when it has ended.
 
         Raises:
             ToolFailed: there is no sandbox, or no place for temporary files.
@@ -155,13 +172,14 @@ class Shell:
         )
         if backend is None:
             return started()
-        from orkas.infra.sandbox import Guard, profile
+        from orkas.infra.sandbox import Guard, Limits, profile
 
+        limits = Limits(cpu_s=_JOB_CPU_S) if given.background else None
         try:
-            made = profile(context.cwd, network=given.network, env=process.environment(context.env))
+            made = profile(context.cwd, network=given.network, env=process.environment(context.env), limits=limits)
         except OSError as error:
             raise ToolFailed(f"there is no place for temporary files: {error.strerror}; free some space") from None
-        guard = Guard(made, everything=backend.after, notes=self._put_back)
+        guard = Guard(made, everything=backend.after, notes=put_back)
         start = started(wrapping=backend.wrap(made))
         start.gone = guard.settle
         return start

@@ -16,7 +16,8 @@ from msgspec import Meta
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
-from orkas.infra.jobs import GRACE_S, Job, Jobs, Unread
+from orkas.infra.job import GRACE_S, Job, Unread
+from orkas.infra.jobs import Jobs
 from orkas.infra.output import readable, screen_text
 from orkas.infra.terminal import label
 from orkas.infra.threads import in_thread
@@ -120,6 +121,8 @@ def told(job: Job, notes: list[str]) -> ToolResult:
     if ended is not None:
         job.told.add("model")
     lines = [_shown(job, unread), *notes]
+    if ended is not None:
+        lines += [f"[{note}]" for note in job.notes]
     lines.append(f"[{job.name} {job.state if ended is not None else 'is still running'}]")
     file = job.whole.file if unread.output.clipped else None
     return ToolResult("\n".join(lines), file=str(file) if file else None, bytes=job.whole.total if file else None)
