@@ -250,8 +250,8 @@ class Runner:
             await self._begin(call)
             await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
             result = await self._result(call)
-            if turn.setup.context.jobs is not None:
-                result = await self._with_news(result, turn.setup.context.jobs)
+            if (jobs := turn.setup.context.jobs) is not None:
+                result = _with_news(result, jobs)
             message = _result_message(call, result, self._session, _next(calls[place + 1 :]))
             [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
             self._running, self._marked = None, message.starts
@@ -262,16 +262,12 @@ class Runner:
             if (undo := turn.setup.context.undo) is not None:
                 for text in undo.told():
                     await tell(Notice(turn.next_seq(), "info", text))
+            await self._tell_ended(jobs)
         if images:
             await self._session.commit(*images)
 
-    async def _with_news(self, result: ToolResult, jobs: Jobs) -> ToolResult:
-        """Background jobs that have ended are told: to the user, and to the model with this result."""
-        await self._tell_ended(jobs)
-        ended = [f"[{job.name} {job.state}; read its last output with shell_job]" for job in jobs.news("model")]
-        return replace(result, text="\n".join([result.text, *ended])) if ended else result
-
     async def _tell_ended(self, jobs: Jobs | None) -> None:
+        """Background jobs that have ended are told to the user."""
         for job in jobs.news("user") if jobs is not None else []:
             text = "; ".join([f"Background job {job.title}: {job.state}", *job.notes])
             await tell(Notice(self.turn.next_seq(), "info", f"{text}."))
@@ -377,6 +373,12 @@ def _formed(turn: Turn, params: CompletionParams) -> Formed:
 def _error_of(result: ToolResult) -> str:
     """As the statistics call it."""
     return "fault" if result.fault else "failed" if result.is_error else ""
+
+
+def _with_news(result: ToolResult, jobs: Jobs) -> ToolResult:
+    """The model is told with this result which background jobs have ended."""
+    ended = [f"[{job.name} {job.state}; read its last output with shell_job]" for job in jobs.news("model")]
+    return replace(result, text="\n".join([result.text, *ended])) if ended else result
 
 
 def _next(calls: Sequence[ToolCall]) -> str | None:

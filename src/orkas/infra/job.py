@@ -267,7 +267,7 @@ class Job:
             for descriptor in child.news:
                 selector.register(descriptor, selectors.EVENT_READ, "status")
             kill_at = None
-            while not child.over:
+            while not child.over or (kill_at is not None and child.left()):  # who is told to end may all take its time
                 if child.started:
                     self._ready.set()
                 now = time.monotonic()
@@ -300,7 +300,7 @@ class Job:
 
     def _pause(self, child: Child, kill_at: float | None, now: float) -> float | None:
         """Seconds to wait for news at most."""
-        waits = [_LOOK_S] if not child.news else []
+        waits = [_LOOK_S] if not child.news else []  # nobody tells that it is over, or that the last has gone
         if kill_at is not None:
             waits.append(kill_at - now)
         elif self._limit_s is not None:

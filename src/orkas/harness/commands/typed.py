@@ -25,6 +25,9 @@ _PROMPTS = frozenset({
 })  # fmt: skip
 """Programs that run what is typed, or start one that does."""
 _WORD = re.compile(r"[\w.+-]+")
+_QUOTES = re.compile(r"['\"\\]")
+_UNTOLD = re.compile(r"(?:^|[\s;&|(])\.{0,2}/|[$`*?\[{]")
+"""A program by its path, or words that are others when the shell has read them."""
 _HARMLESS_KEYS = frozenset({"ctrl-c", "ctrl-d", "ctrl-\\"})
 """They end a program or its input and say nothing to it."""
 _LOOKING = ("list", "read", "stop")
@@ -33,7 +36,8 @@ _LOOKING = ("list", "read", "stop")
 def takes_commands(command: str) -> bool:
     """Whether a job of this command may run what is typed to it: a shell, an interpreter, a debugger, a program of the
     working folder. Too often rather than too seldom: any word that could name one counts."""
-    if re.search(r"(?:^|[\s;&|(])\.{0,2}/", command) or "$" in command or "`" in command:
+    command = _QUOTES.sub("", command)
+    if _UNTOLD.search(command):
         return True
     for word in _WORD.findall(command.casefold()):
         name = word.removesuffix(".exe")
