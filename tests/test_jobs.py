@@ -401,7 +401,8 @@ def job_in(request: CompletionParams) -> str:
 
 
 def agent_of(work: Path, replies: list[Any], **more: Any) -> Agent:
-    return Agent(ScriptedProvider(replies), cwd=work, sandbox=find().backend is not None, **more)
+    walls = find().backend is not None
+    return Agent(ScriptedProvider(replies), cwd=work, approve="all", sandbox=walls, **more)
 
 
 async def drained(agent: Agent, prompt: str, on: Callable[[Event], object] = lambda _: None) -> list[Event]:

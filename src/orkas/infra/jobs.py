@@ -8,10 +8,13 @@ import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from orkas.infra.child import Launch
 from orkas.infra.errors import ToolFailed
-from orkas.infra.job import Job
+
+if TYPE_CHECKING:
+    from orkas.infra.child import Launch
+    from orkas.infra.job import Job
 
 __all__ = ["MAX_RUNNING", "Jobs"]
 
@@ -47,6 +50,8 @@ class Jobs:
         Raises:
             ToolFailed: too many run already, or it could not be started.
         """
+        from orkas.infra.job import Job  # an agent that starts none does not load it
+
         _end_at_exit(self)
         with self._lock:
             running = [job for job in self._jobs.values() if job.running]

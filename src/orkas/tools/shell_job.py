@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,11 +16,13 @@ from msgspec import Meta
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
-from orkas.infra.job import GRACE_S, Job, Unread
-from orkas.infra.jobs import Jobs
 from orkas.infra.output import readable, screen_text
 from orkas.infra.terminal import label
 from orkas.infra.threads import in_thread
+
+if TYPE_CHECKING:
+    from orkas.infra.job import Job, Unread
+    from orkas.infra.jobs import Jobs
 
 __all__ = ["ShellJob", "heard", "told"]
 
@@ -31,6 +33,8 @@ _QUIET_S = 0.15
 """What a job prints in one go has no longer pause in it."""
 _GATHER_S = 1.0
 """Seconds for which one that never pauses is gathered."""
+_END_S = 8.0
+"""Seconds after which a stopped job that the kernel does not let go is not waited for."""
 _LIMIT_S = MAX_WAIT_S + 30
 _MAX_TEXT = 65_536
 _LINE = 4_095
@@ -94,7 +98,7 @@ class ShellJob:
             raise ToolFailed("text and keys are for the action write")
         if given.action == "stop":
             job.stop()
-            await in_thread(job.wait, GRACE_S + 6)
+            await in_thread(job.wait, _END_S)
         else:
             default = _AFTER_WRITE_S if given.action == "write" else 0.0
             wait = min(default if given.wait_s is None else given.wait_s, MAX_WAIT_S)
