@@ -71,9 +71,10 @@ class Bench:
     async def text(self, action: str, job: str | None = None, **more: Any) -> str:
         return (await self.do(action, job, **more)).text
 
-    async def until(self, words: str, job: str) -> str:
-        """Read on until these words have come; all that was read."""
-        read, give_up = "", time.monotonic() + 10
+    async def until(self, words: str, job: str, **typed: Any) -> str:
+        """Read on until these words have come; all that was read. ``typed``: written first."""
+        read = await self.text("write", job, wait_s=5, **typed) if typed else ""
+        give_up = time.monotonic() + 10
         while words not in read:
             assert time.monotonic() < give_up, read
             read += await self.text("read", job, wait_s=5)
@@ -144,7 +145,7 @@ async def test_a_character_that_came_in_two_parts_is_one(bench: Bench) -> None:
     job = await bench.start(r"printf 'a\xe2\x82'; read x; printf '\xac\n'; read x; printf '\xe2'")
     assert (await bench.until("a", job)).startswith("a\n")
     assert await bench.text("write", job, text="\n", wait_s=5) == f"€\n[{job} is still running]"
-    assert (await bench.text("write", job, text="\n", wait_s=5)).startswith("\ufffd\n")
+    assert "\ufffd\n" in await bench.until("exit code 0", job, text="\n")
 
 
 async def test_a_flood_is_bounded_and_ended(bench: Bench) -> None:
@@ -187,7 +188,7 @@ async def test_many_that_ended_are_forgotten_in_the_end(bench: Bench) -> None:
 
 
 async def test_a_time_limit_holds_for_a_job_too(bench: Bench) -> None:
-    job = await bench.start("trap 'echo closing; exit' TERM; sleep 60 & wait", timeout_s=0.6)
+    job = await bench.start("trap 'echo closing; exit' TERM; sleep 60 & wait", timeout_s=2)
     assert "closing" in (said := await bench.until("ended", job))
     assert f"[{job} ended at its time limit]" in said
 
@@ -256,12 +257,13 @@ async def test_without_a_program_that_stays_there_are_no_jobs(bench: Bench) -> N
 
 
 async def test_the_end_of_input_and_signals_without_a_terminal(bench: Bench) -> None:
-    job = await bench.start("trap 'echo caught' INT; cat; echo over; sleep 60; echo on; sleep 60")
-    assert "last" in await bench.text("write", job, text="last", keys=["enter", "ctrl-d"], wait_s=5)
+    job = await bench.start("trap 'echo caught; exit 5' INT; cat; echo over; sleep 60")
+    said = await bench.until("over", job, text="last", keys=["enter", "ctrl-d"])
+    assert said.startswith("last\n")
     with pytest.raises(ToolFailed, match="is closed"):
         await bench.do("write", job, text="more")
-    assert "caught\non\n" in await bench.text("write", job, keys=["ctrl-c"], wait_s=5)
-    await bench.do("stop", job)
+    ended = await bench.until("exit code 5", job, keys=["ctrl-c"])
+    assert "caught\n" in ended
     with pytest.raises(ToolFailed, match="has ended"):
         await bench.do("write", job, text="more")
 
@@ -276,11 +278,9 @@ async def test_a_job_that_does_not_read_is_said(bench: Bench) -> None:
 async def test_a_terminal_has_a_size_echoes_and_hides_passwords(bench: Bench) -> None:
     job = await bench.start("stty size; read -p 'name? ' n; echo; read -s -p 'password? ' p; echo; echo ${#p} $n; cat", tty=True)
     assert "40 120\nname? " in await bench.until("name?", job)
-    assert "eve" in await bench.text("write", job, text="eve", keys=["enter"], wait_s=5)
-    after = await bench.text("write", job, text="hunter2", keys=["enter"], wait_s=5)
-    assert "hunter2" not in after
-    assert "7 eve" in after
-    assert "[" + job + " ended" in await bench.text("write", job, keys=["ctrl-d"], wait_s=5)
+    assert "eve" in await bench.until("password?", job, text="eve", keys=["enter"])
+    assert "hunter2" not in await bench.until("7 eve", job, text="hunter2", keys=["enter"])
+    await bench.until(f"[{job} ended", job, keys=["ctrl-d"])
 
 
 KEYS = {
@@ -294,16 +294,16 @@ async def test_keys_are_those_of_a_terminal(bench: Bench) -> None:
     count = len(codes.split())
     job = await bench.start(f"stty raw -echo; echo ready; head -c {count} | od -An -tx1 -v -w64; sleep 60", tty=True)
     await bench.until("ready", job)
-    assert codes in await bench.text("write", job, keys=list(KEYS), wait_s=5)
+    await bench.until(codes, job, keys=list(KEYS))
 
 
 async def test_an_interactive_shell_is_interrupted_and_ended(bench: Bench) -> None:
     job = await bench.start("bash --norc", tty=True)
     await bench.until("$", job) if os.geteuid() else await bench.until("#", job)
-    assert "42" in await bench.text("write", job, text="echo $((6*7))", keys=["enter"], wait_s=5)
-    await bench.do("write", job, text="sleep 60", keys=["enter"], wait_s=0.2)
-    await bench.do("write", job, keys=["ctrl-c"])
-    assert "130" in await bench.text("write", job, text="echo $?", keys=["enter"], wait_s=5)
+    await bench.until("42\n", job, text="echo $((6*7))", keys=["enter"])
+    await bench.until("ready\n", job, text="echo re''ady; sleep 60", keys=["enter"])
+    await bench.until("^C", job, keys=["ctrl-c"])
+    await bench.until("130\n", job, text="echo $?", keys=["enter"])
     began = time.monotonic()
     await bench.do("stop", job)
     assert time.monotonic() - began < 1.5  # it ignores SIGTERM, and is hung up
