@@ -510,14 +510,16 @@ context = ToolContext(Path(cwd), env={"TEST_MARK": mark}, sandbox=sandbox, jobs=
 print(asyncio.run(Shell().run({"command": command, "background": True}, context)).text, flush=True)
 if way == "kill":
     os.kill(os.getpid(), signal.SIGKILL)
+if way == "wait":
+    asyncio.run(asyncio.sleep(60))
 if way == "error":
     raise RuntimeError("boom")
 """
 
 
 def run_program(bench: Bench, command: str, way: str, home: Path) -> None:
-    sandbox = "off" if bench.context.sandbox == "off" or way == "kill, no launcher" else "find"
-    arguments = [str(bench.context.cwd), bench.mark, sandbox, command, way.split(",")[0]]
+    sandbox = "off" if bench.context.sandbox == "off" or way == "wait" else "find"
+    arguments = [str(bench.context.cwd), bench.mark, sandbox, command, way]
     subprocess.run(
         [sys.executable, "-c", RUNNING, *arguments], env=CHILD_ENV | {"ORKAS_HOME": str(home)},
         capture_output=True, timeout=30, check=False,
@@ -541,11 +543,12 @@ async def test_what_outlived_a_killed_program_is_ended_at_the_next_start(
 ) -> None:
     monkeypatch.setenv("ORKAS_HOME", str(tmp_path / "home"))
     bench = Bench(tmp_path)
-    await asyncio.to_thread(
-        run_program, bench, "kill -9 $PPID; env -u ORKAS_RUN sleep 60 & sleep 60", "kill, no launcher", tmp_path / "home"
+    command = (
+        f"until ls {tmp_path}/home/jobs/*.json; do sleep 0.05; done; env -u ORKAS_RUN sleep 60 &"
+        " kill -9 $PPID $(awk '/PPid/ {print $2}' /proc/$PPID/status); sleep 60"
     )
-    if not bench.survivors():
-        pytest.fail("it was to survive until it is looked for")
+    await asyncio.to_thread(run_program, bench, command, "wait", tmp_path / "home")
+    assert bench.survivors()
     replies = [[call("list_files", path=".")], "ok"]
     async with agent_of(bench.context.cwd, replies, session=Session()) as agent:
         events = await drained(agent, "go")
