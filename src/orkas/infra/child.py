@@ -1,7 +1,7 @@
 """One running command and everybody who came of it: how it is started, how it is told from others, how it is ended.
 
 Whoever holds a ``Child`` reads its ``pipe`` and watches it, on an event loop (``orkas.infra.process``) or in a thread
-of its own (``orkas.infra.jobs``). The kernel ends a command with the thread that started it, so that thread must live
+of its own (``orkas.infra.job``). The kernel ends a command with the thread that started it, so that thread must live
 as long as the command may.
 """
 
