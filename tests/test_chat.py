@@ -39,6 +39,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminal
 
 CHILD = """
 import argparse, asyncio, os, pathlib, sys, time
+more = []
+approve = None
 {before}
 from orkas import ToolContext, tool
 from orkas.infra.errors import ProviderError
@@ -77,7 +79,8 @@ send.read_only = False
 
 options = argparse.Namespace(
     model=ScriptedProvider({replies}), session={session!r}, continue_={continue_!r}, cwd=None, system=None,
-    tools=[show, lines, slow, until_said, send], thinking=None, approve=None, max_rounds=None, image=None, debug=False,
+    tools=[show, lines, slow, until_said, send, *more], thinking=None, approve=approve, max_rounds=None, image=None,
+    debug=False,
 )
 from orkas.product.chat import main
 sys.exit(main(options))
@@ -352,6 +355,25 @@ def test_a_running_tool_tells_time_and_progress_and_leaves_no_trace(start: Start
     terminal.ready()
     assert "still at it" not in terminal.text
     assert "Ctrl-C stops" not in terminal.text
+
+
+def test_what_runs_in_the_background_is_listed_and_stopped(start: Start) -> None:
+    terminal = start(
+        "[[call('shell', command='echo up; sleep 60', background=True)], 'It runs.']",
+        before="from orkas.tools.shell import Shell\nmore = [Shell()]\napprove = 'all'",
+    )
+    terminal.say("/jobs")
+    terminal.shows("Nothing runs in the background.")
+    terminal.say("start it")
+    terminal.shows("It runs.")
+    terminal.say("/jobs")
+    terminal.until(lambda: re.search(r"job-\w+  running for \d+ s  echo up; sleep 60", terminal.text) is not None)
+    terminal.say("/jobs stop")
+    terminal.until(lambda: re.search(r"job-\w+ \(echo up; sleep 60\): stopped", terminal.text) is not None)
+    terminal.say("/jobs stop job-none")
+    terminal.shows("there is no background job 'job-none'")
+    terminal.say("/exit")
+    assert terminal.ended() == 0
 
 
 def test_a_failed_call_and_a_failed_turn_say_so_and_the_conversation_goes_on(start: Start) -> None:

@@ -89,7 +89,7 @@ def left_over(folder: Path) -> list[str]:
 def test_the_names_and_schemas_of_the_tools_are_fixed() -> None:
     tools = builtins()
     assert [t.name for t in tools] == [
-        "read_file", "write_file", "edit_file", "apply_patch", "list_files", "search_files", "shell",
+        "read_file", "write_file", "edit_file", "apply_patch", "list_files", "search_files", "shell", "shell_job",
         "read_result", "web_fetch", "web_search",
     ]  # fmt: skip
     for tool in tools:

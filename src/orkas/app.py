@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from orkas.harness.output import Output
     from orkas.harness.undo.keeper import Keeper
     from orkas.harness.undo.restore import Undone
+    from orkas.infra.job import Job
+    from orkas.infra.jobs import Jobs
     from orkas.providers.accounts.auth import Credentials
 
 __all__ = ["Agent", "builtins"]
@@ -60,8 +62,8 @@ Images: TypeAlias = Sequence["Image | str | os.PathLike[str]"]
 
 
 def builtins() -> list[Tool]:
-    """The built-in tools: read_file, write_file, edit_file, apply_patch, list_files, search_files, shell, read_result,
-    web_fetch, web_search; and generate_image where ``image.model`` is set and there is a key for it."""
+    """The built-in tools: read_file, write_file, edit_file, apply_patch, list_files, search_files, shell, shell_job,
+    read_result, web_fetch, web_search; and generate_image where ``image.model`` is set and there is a key for it."""
     from orkas.tools import builtins as make
 
     return make()
@@ -73,6 +75,10 @@ _HIDDEN = (
 )
 _ENDING_S = 2.0
 """Seconds that a turn which was left half-way may take to end before the next one is refused."""
+
+
+_ENDING_JOB_S = 10.0
+"""Seconds after which a job that the kernel does not let go is not waited for."""
 
 
 class _Running(NamedTuple):
@@ -180,6 +186,7 @@ class Agent:
         self._approvals: Approvals | None = None
         self._keeper: Keeper | None = None
         self._kept_for: Session | None = None
+        self._jobs: Jobs | None = None
         self._looked = False
         self._lock = threading.Lock()
         if model is not None:
@@ -423,8 +430,31 @@ class Agent:
         """Say something for when the turn would end: the same stream then goes on with it. Otherwise as ``steer``."""
         return self.session.inbox.queue(text)
 
+    @property
+    def jobs(self) -> list[Job]:
+        """Commands in the background, those that ended lately included."""
+        return self._jobs.listed() if self._jobs is not None else []
+
+    async def stop_job(self, name: str) -> Job:
+        """End a command in the background; returns when it has ended.
+
+        Raises:
+            UsageError: there is none of this name.
+        """
+        found = next((job for job in self.jobs if job.name == name), None)
+        if found is None:
+            names = ", ".join(job.name for job in self.jobs) or "none"
+            raise UsageError(f"there is no background job {name!r}", hint=f"there are: {names}")
+        found.told.add("user")
+        found.stop()
+        await in_thread(found.wait, _ENDING_JOB_S)
+        return found
+
     async def aclose(self) -> None:
-        """Give back network connections. The agent and its session can still be used."""
+        """Give back network connections, and end the commands in the background. The agent and its session can still be
+        used."""
+        if self._jobs is not None:
+            await in_thread(self._jobs.close)
         for candidate in self._candidates:
             await candidate.provider.aclose()
 
@@ -446,13 +476,20 @@ class Agent:
             return self._running.abort
 
     async def _healed(self) -> list[str]:
-        """What a killed process left half-done in files is taken back, before the first turn."""
+        """What a killed process left is put right before the first turn: files half-done, commands still running."""
         if self._looked or self._keeper is None:
             return []
         self._looked = True
         from orkas.tools.changeset import heal, journal
 
-        return await in_thread(heal) if journal().is_dir() else []
+        told = await in_thread(heal) if journal().is_dir() else []
+        if self._jobs is not None:
+            from orkas.infra.orphans import folder, reap
+
+            count = await in_thread(reap) if folder().is_dir() else 0
+            were = "A background job was" if count == 1 else f"{count} background jobs were"
+            told += [f"{were} still running, left by an Orkas that was killed: ended now."] if count else []
+        return told
 
     def _watching(self) -> Keeper | None:
         """Who watches the files for undo; None while no tool says that it changes any."""
@@ -466,6 +503,15 @@ class Agent:
             if in_memory:
                 weakref.finalize(self, self._keeper.forget)
         return self._keeper
+
+    def _background(self) -> Jobs | None:
+        """The commands in the background; None while no tool can start any."""
+        if self._jobs is None and any(getattr(tool, "uses_jobs", False) for tool in self._tools.values()):
+            from orkas.infra.jobs import Jobs
+
+            self._jobs = Jobs()
+            weakref.finalize(self, self._jobs.abandon).atexit = False  # at exit they are ended in order
+        return self._jobs
 
     async def _setup(self, abort: Abort) -> Setup:
         if self._first is None:
@@ -498,7 +544,8 @@ class Agent:
             offered=(),
             policy=self._policy,
             context=ToolContext(
-                self.cwd, abort, files=self.session.files, sandbox=self._sandbox, undo=self._watching()
+                self.cwd, abort, files=self.session.files, sandbox=self._sandbox, jobs=self._background(),
+                undo=self._watching(),
             ),
             meter=self._meter,
             compactor=self._compactor,

@@ -66,6 +66,7 @@ from orkas.providers.base import CompletionParams
 if TYPE_CHECKING:
     from orkas.harness.formed import Formed
     from orkas.harness.undo.keeper import Keeper
+    from orkas.infra.jobs import Jobs
 
 __all__ = ["Runner"]
 
@@ -105,6 +106,7 @@ class Runner:
             except Aborted:
                 outcome, turn.stop_reason = "aborted", "aborted"
                 await self._close_calls()
+                await self._tell_running(turn.setup.context.jobs)
             except (OrkasError, OSError) as problem:
                 outcome, error = "failed", _info(problem)
                 turn.stop_reason = turn.stop_reason if isinstance(problem, Refusal) else "error"
@@ -133,6 +135,7 @@ class Runner:
             await tell(told)
         for text in turn.setup.told:
             await tell(Notice(turn.next_seq(), "warning", text))
+        await self._tell_ended(turn.setup.context.jobs)
         while True:
             turn.rounds += 1
             try:
@@ -271,6 +274,7 @@ class Runner:
             await tell(self._end(call, message, result))
             if turn.setup.context.undo is not None:
                 await self._tell_of_undo(turn.setup.context.undo)
+            await self._tell_ended(turn.setup.context.jobs)
             place += 1
         if self._images:
             images, self._images = self._images, []
@@ -337,6 +341,18 @@ class Runner:
             reads = next((n for n in range(1, reads) if asked_about(setup, calls[place + n])), reads)
         return calls[place].id, reads
 
+    async def _tell_ended(self, jobs: Jobs | None) -> None:
+        """Background jobs that have ended are told to the user."""
+        for job in jobs.news("user") if jobs is not None else []:
+            text = "; ".join([f"Background job {job.title}: {job.state}", *job.notes])
+            await tell(Notice(self.turn.next_seq(), "info", f"{text}."))
+
+    async def _tell_running(self, jobs: Jobs | None) -> None:
+        """Stop ends the turn, not what runs beside it."""
+        if jobs is not None and (running := jobs.running):
+            names = ", ".join(job.title for job in running)
+            await tell(Notice(self.turn.next_seq(), "info", f"Still running in the background: {names}."))
+
     async def _begin(self, call: ToolCall) -> None:
         """Between a call's record and its start."""
         if self._marked != call.id:
@@ -346,6 +362,8 @@ class Runner:
     async def _store(self, calls: list[ToolCall], place: int, result: ToolResult) -> ToolMessage:
         """Make a result durable, and with it what begins next. Returns it as stored."""
         call = calls[place]
+        if (jobs := self.turn.setup.context.jobs) is not None:
+            result = _with_news(result, jobs)
         message = _result_message(call, result, self._session)
         if (after := place + 1) < len(calls) and calls[after].id not in self._running:
             message.starts, message.reads = self._next(calls, after)
@@ -463,6 +481,12 @@ def _formed(turn: Turn, params: CompletionParams) -> Formed:
 def _error_of(result: ToolResult) -> str:
     """As the statistics call it."""
     return "fault" if result.fault else "failed" if result.is_error else ""
+
+
+def _with_news(result: ToolResult, jobs: Jobs) -> ToolResult:
+    """The model is told with this result which background jobs have ended."""
+    ended = [f"[{job.name} {job.state}; read its last output with shell_job]" for job in jobs.news("model")]
+    return replace(result, text="\n".join([result.text, *ended])) if ended else result
 
 
 def _info(problem: Exception) -> ErrorInfo:

@@ -18,6 +18,7 @@ from orkas.infra.messages import Image, scrub
 
 if TYPE_CHECKING:
     from orkas.harness.undo.keeper import Keeper
+    from orkas.infra.jobs import Jobs
     from orkas.infra.sandbox import Backend
 
 __all__ = ["Tool", "ToolContext", "ToolResult", "check_arguments", "schema_of", "shaped"]
@@ -39,6 +40,8 @@ class ToolContext(msgspec.Struct, eq=False):
     """Say that the tool is alive; shown to the user, not to the model. The same text again says nothing."""
     payable: Callable[[float | None], bool] = lambda _usd: True
     """Whether so many USD, or an unknown sum, may still be spent in this turn."""
+    jobs: Jobs | None = None
+    """Commands in the background; None: there can be none, for whoever calls does not stay."""
     undo: Keeper | None = None
     """Watches what tools change, for undo. Asked by the harness, not by tools."""
 

@@ -25,6 +25,7 @@ import sys
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SECCOMP = 1, 24, 22
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 _SIGKILL, _SIGTERM = 9, 15
+_TIOCSCTTY = 0x540E
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _ON_FILES = 1 | 2 | 4 | 1 << 14 | 1 << 15
 """The rights of Landlock that a rule on something else than a folder may hold."""
@@ -45,8 +46,7 @@ def main() -> None:
     command = os.fork()
     if command == 0:
         _become(sys.argv[3:], plan, libc)
-    os.dup2(0, 1)  # the output of the command ends with its last writer, and that are not we
-    os.dup2(0, 2)
+    _let_go()
     _tell(status, command)
     ended_for = _watch(plan) if plan else [0]
     while True:
@@ -57,6 +57,14 @@ def main() -> None:
         if pid == command:
             _tell(status, ended_for[0] or os.waitstatus_to_exitcode(raw))
             os.close(status)
+
+
+def _let_go() -> None:
+    """Its input and output are the command's alone: they end with the last who uses them, and that are not we."""
+    empty = os.open("/dev/null", os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(empty, number)
+    os.close(empty)
 
 
 def _plan(number: str) -> dict:  # type: ignore[type-arg]  # plain values of our own making
@@ -190,6 +198,10 @@ def _become(argv: list[str], plan: dict, libc: object) -> None:  # type: ignore[
         for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # the interpreter ignores them; a shell must not
             _signal.signal(number, _signal.SIG_DFL)
         os.setsid()
+        if os.isatty(0):
+            import fcntl
+
+            fcntl.ioctl(0, _TIOCSCTTY, 0)
         if plan:
             _limit(plan["limits"])
             _confine(plan, libc)

@@ -10,13 +10,14 @@ import contextlib
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
 
 from orkas.infra.home import make_private
 from orkas.infra.known import Hider
 
-__all__ = ["HEAD", "SPOOL_LIMIT", "TAIL", "Output", "readable"]
+__all__ = ["HEAD", "SPOOL_LIMIT", "TAIL", "Output", "readable", "screen_text", "whole_end"]
 
 HEAD = 10_000
 """Bytes kept from the beginning. With ``TAIL`` about 5,000 tokens: a page a model can still reason about."""
@@ -44,6 +45,51 @@ def readable(data: bytes) -> str:
     if text.isprintable():
         return text
     return _COLOUR.sub("", text).translate(_PICTURES)
+
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # move, colour, erase
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles, links, the clipboard
+    r"|\x1b[ -/]*[0-Z\\`-~]|\x07"
+)
+_ERASE = re.compile(r"(?:\x1b\[|\x9b)[02]?K")
+_ERASED = "\udc00"
+"""Stands for the erasing of a line's rest: half a character, which no decoded text holds."""
+_MOVES = re.compile(f"[\r\b{_ERASED}]|[^\r\b{_ERASED}]+")
+
+
+def screen_text(data: bytes) -> str:
+    """What a program wrote to a terminal, as the lines that stand there in the end.
+
+    Carriage returns, backspaces and the erasing of a line's rest take effect; colours, titles and whatever else steers
+    a terminal are left out; moves to other lines are not followed. Otherwise as ``readable``.
+    """
+    text = re.sub("\r+\n", "\n", data.decode("utf-8", "replace"))
+    if text.isprintable():
+        return text
+    text = _SEQUENCE.sub(lambda found: _ERASED if _ERASE.fullmatch(found[0]) else "", text)
+    lines = [_overwritten(line) if _moves(line) else line for line in text.split("\n")]
+    return "\n".join(lines).translate(_PICTURES)
+
+
+def _moves(line: str) -> bool:
+    return "\r" in line or "\b" in line or _ERASED in line
+
+
+def _overwritten(line: str) -> str:
+    shown = ""
+    at = 0
+    for part in _MOVES.findall(line):
+        if part == "\r":
+            at = 0
+        elif part == "\b":
+            at = max(0, at - 1)
+        elif part == _ERASED:
+            shown = shown[:at]
+        else:
+            shown = shown[:at] + part + shown[at + len(part) :]
+            at += len(part)
+    return shown
 
 
 class Output:
@@ -113,11 +159,23 @@ class Output:
         """The beginning, not ending within a character; everything when nothing was clipped."""
         if not self.clipped:
             return bytes(self._head + self._tail)
-        return _whole_end(bytes(self._head))
+        return whole_end(bytes(self._head))
 
     def tail(self) -> bytes:
         """The end, not beginning within a character; empty when nothing was clipped."""
         return bytes(self._tail[-TAIL:]).lstrip(_CONTINUATION) if self.clipped else b""
+
+    def cut(self, unfinished: Callable[[bytes], int]) -> bytes:
+        """Take so many bytes from the end as ``unfinished`` says of it, and return them; none where that would hide
+        that something was left out. Not for one with a file."""
+        part = self._tail or self._head
+        count = min(unfinished(bytes(part[-64:])), len(part))
+        if self.clipped and self.total - count <= HEAD + TAIL:
+            return b""
+        taken = bytes(part[len(part) - count :])
+        del part[len(part) - count :]
+        self.total -= count
+        return taken
 
     def last_line(self) -> str:
         """The last line with something on it, for a sign of life."""
@@ -229,7 +287,7 @@ def _size(file: Path | None) -> int:
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
 
-def _whole_end(data: bytes) -> bytes:
+def whole_end(data: bytes) -> bytes:
     """Without the beginning of a character that was cut."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]

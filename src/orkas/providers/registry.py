@@ -148,7 +148,9 @@ def resolve(
     ), model_id
 
 
-def artist(model: str, *, shape: Shape = "", environ: Mapping[str, str] = environ) -> tuple[HttpProvider, str]:
+def artist(
+    model: str, *, shape: Shape = "", environ: Mapping[str, str] = environment.environ
+) -> tuple[HttpProvider, str]:
     """As ``resolve``, for a model that draws: its replies hold pictures of this shape.
 
     Raises:

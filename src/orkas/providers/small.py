@@ -42,6 +42,7 @@ _SHORT: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "web_fetch": ("Read a web page", {"url": "address with https://", "offset": "first character"}),
     "web_search": ("Search the web", {"query": "the words to search"}),
+    "shell_job": ("Read or stop a background command", {"action": "list, read or stop", "job": "its name"}),
 }
 """In the order in which they are dropped, the last first."""
 

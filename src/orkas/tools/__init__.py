@@ -22,6 +22,7 @@ def builtins() -> list[Tool]:
     from orkas.tools.read import ReadFile
     from orkas.tools.search import SearchFiles
     from orkas.tools.shell import Shell
+    from orkas.tools.shell_job import ShellJob
     from orkas.tools.stored import ReadResult
     from orkas.tools.web_fetch import WebFetch
     from orkas.tools.web_search import WebSearch
@@ -30,7 +31,7 @@ def builtins() -> list[Tool]:
     seen = Seen()
     tools: list[Tool] = [
         ReadFile(seen), WriteFile(seen), EditFile(seen), ApplyPatch(seen), ListFiles(), SearchFiles(), Shell(),
-        ReadResult(), WebFetch(), WebSearch(),
+        ShellJob(), ReadResult(), WebFetch(), WebSearch(),
     ]  # fmt: skip
     return [*tools, *_drawing()]
 

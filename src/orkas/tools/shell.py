@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,16 +18,21 @@ from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_
 from orkas.infra import process
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import new_name
-from orkas.infra.output import Output, readable
+from orkas.infra.output import Output, readable, screen_text
 from orkas.infra.threads import in_thread
 
 if TYPE_CHECKING:
+    from orkas.infra.job import Job
     from orkas.infra.sandbox import Backend
 
 __all__ = ["Shell"]
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 600
+_JOB_CPU_S = 24 * 3_600
+"""Seconds of processor time of one process of a background job: a watcher works all day."""
+_FIRST_S = 0.25
+"""Seconds in which a background job that fails at once may do so."""
 GRACE_S = 30
 """Seconds beyond its time limit in which a command is ended and its output collected."""
 
@@ -34,8 +40,22 @@ GRACE_S = 30
 class ShellInput(msgspec.Struct, forbid_unknown_fields=True):
     command: Annotated[str, Meta(description="The command line, run by bash in the working folder.", min_length=1)]
     timeout_s: Annotated[
-        float | None, Meta(description=f"Time limit in seconds. Default {DEFAULT_TIMEOUT_S}, at most {MAX_TIMEOUT_S}.")
+        float | None,
+        Meta(
+            description=f"Time limit in seconds. Default {DEFAULT_TIMEOUT_S}, at most {MAX_TIMEOUT_S};"
+            " in the background as long as you like, and none by default."
+        ),
     ] = None
+    background: Annotated[
+        bool,
+        Meta(
+            description="Start it and return at once; shell_job reads it, types to it and stops it. It ends with the"
+            " conversation. Its ports are reached from other calls only if both have network: true."
+        ),
+    ] = False
+    tty: Annotated[
+        bool, Meta(description="Give it a terminal, for programs that want one. Default false.")
+    ] = False
     network: Annotated[
         bool, Meta(description="Let the command use the network; the user is asked. Default false.")
     ] = False
@@ -56,11 +76,13 @@ class Shell:
     name = "shell"
     description = (
         "Run a bash command in the working folder: build, test, git, anything without a tool of its own. Each call is a"
-        " fresh shell: no input, no terminal; processes left in the background are ended when the command ends."
+        " fresh shell without input; processes that it leaves running are ended when the command ends, so start servers"
+        " and watchers with background: true."
         " It runs in a sandbox: it can write in the working folder and /tmp alone, and has no network."
         " To read, find or change files use the file tools."
     )
     parameters = schema_of(ShellInput)
+    uses_jobs = True
 
     def __init__(self) -> None:
         self._put_back: list[str] = []
@@ -68,7 +90,8 @@ class Shell:
 
     def limit_s(self, arguments: Mapping[str, Any]) -> float:
         """The time limit of the command and some more: it is ended by us, in order, before anybody gives it up."""
-        return _time_limit(check_arguments(dict(arguments), ShellInput).timeout_s) + GRACE_S
+        given = check_arguments(dict(arguments), ShellInput)
+        return (0 if given.background else _time_limit(given.timeout_s)) + GRACE_S
 
     def touches(self, _arguments: dict[str, Any], _context: ToolContext) -> None:
         """Any file."""
@@ -80,19 +103,20 @@ class Shell:
         if verdict.verdict == "deny":
             raise ToolFailed(f"this command is blocked: {'; '.join(verdict.reasons)}. Find another way or ask the user")
         notes = _missing_folder(context.cwd)
-        online = given.network or given.outside or context.sandbox == "off"  # what it says may come from anywhere
+        if given.background:
+            return await self._start(given, context, notes)
+        online = _online(given, context)
         stem = file_stem("shell", foreign=online)
         output = Output(context.files, f"{stem}-{new_name()}")
-        start = await in_thread(self._launch, given, context)
+        start = await in_thread(self._launch, given, context, self._put_back)
         ended = await process.run(
             start, output=output, timeout_s=limit, abort=context.abort, alive_sign=context.progress
         )
         if output.file is not None and not ended.stopped:
             await in_thread(output.settle, stem)
         notes += _forbidden(output, given, ended) if start.wrapping is not None else []
-        while self._put_back:
-            notes.append(f"[{self._put_back.pop(0)}]")
-        text = "\n".join([_shown(output), *notes, *_ending(ended, limit)])
+        notes += self._news()
+        text = "\n".join([_shown(output, screen_text if given.tty else readable), *notes, *_ending(ended, limit)])
         return ToolResult(
             text,
             is_error=ended.code != 0,
@@ -101,8 +125,47 @@ class Shell:
             origin=WEB if online else None,
         )
 
-    def _launch(self, given: ShellInput, context: ToolContext) -> process.Launch:
+    async def _start(self, given: ShellInput, context: ToolContext, notes: list[str]) -> ToolResult:
+        """Start a background job. One that fails at once is told with the start."""
+        from orkas.tools.shell_job import heard, told
+
+        jobs = context.jobs
+        if jobs is None:
+            raise ToolFailed("there are no background jobs here: this program ends with its call")
+        limit = None if given.timeout_s is None else _positive(given.timeout_s)
+
+        def begin() -> Job:
+            put_back: list[str] = []
+            start = self._launch(given, context, put_back)
+            beyond = start.wrapping is None or given.network
+            job = jobs.start(
+                given.command, start, folder=context.files, limit_s=limit, beyond=beyond, notes=put_back
+            )
+            if context.abort.fired:
+                job.stop(0)
+            return job
+
+        job = await in_thread(begin)
+        try:
+            await heard(job, _FIRST_S, context.abort)
+        except BaseException:  # Stop, or a cancellation, before anybody knows of it
+            job.stop(0)
+            raise
+        notes += self._news()
+        if not job.running:
+            return told(job, notes)
+        says = f"[{job.name} runs in the background; shell_job reads its output, types to it and stops it]"
+        return ToolResult("\n".join([*notes, says]))
+
+    def _news(self) -> list[str]:
+        told = []
+        while self._put_back:
+            told.append(f"[{self._put_back.pop(0)}]")
+        return told
+
+    def _launch(self, given: ShellInput, context: ToolContext, put_back: list[str]) -> process.Launch:
         """How the command starts: inside the sandbox, unless it was let out or the user switched the sandbox off.
+        ``put_back`` gets what has to be told when it has ended.
 
         Raises:
             ToolFailed: there is no sandbox, or no place for temporary files.
@@ -110,16 +173,20 @@ class Shell:
         command, variables = as_judged(given.command)
         env = {**variables, **context.env}
         backend = None if given.outside or context.sandbox == "off" else _backend(context)
+        started = partial(
+            process.launch, command, cwd=context.cwd, env=env, tty=given.tty, typed=given.background
+        )
         if backend is None:
-            return process.launch(command, cwd=context.cwd, env=env)
-        from orkas.infra.sandbox import Guard, profile
+            return started()
+        from orkas.infra.sandbox import Guard, Limits, profile
 
+        limits = Limits(cpu_s=_JOB_CPU_S) if given.background else None
         try:
-            made = profile(context.cwd, network=given.network, env=process.environment(env))
+            made = profile(context.cwd, network=given.network, env=process.environment(env), limits=limits)
         except OSError as error:
             raise ToolFailed(f"there is no place for temporary files: {error.strerror}; free some space") from None
-        guard = Guard(made, everything=backend.after, notes=self._put_back)
-        start = process.launch(command, cwd=context.cwd, env=env, wrapping=backend.wrap(made))
+        guard = Guard(made, everything=backend.after, notes=put_back)
+        start = started(wrapping=backend.wrap(made))
         start.gone = guard.settle
         return start
 
@@ -157,12 +224,21 @@ def _forbidden(output: Output, given: ShellInput, ended: process.Ended) -> list[
     return []
 
 
+def _online(given: ShellInput, context: ToolContext) -> bool:
+    """Whether what it says may come from anywhere."""
+    return given.network or given.outside or context.sandbox == "off"
+
+
 def _time_limit(given: float | None) -> float:
     if given is None:
         return DEFAULT_TIMEOUT_S
+    return min(_positive(given), MAX_TIMEOUT_S)
+
+
+def _positive(given: float) -> float:
     if not given > 0:
         raise ToolFailed("timeout_s must be more than 0 seconds")
-    return min(given, MAX_TIMEOUT_S)
+    return given
 
 
 def _missing_folder(cwd: Path) -> list[str]:
@@ -176,13 +252,13 @@ def _missing_folder(cwd: Path) -> list[str]:
     return [f"[the working folder {cwd} was gone; it was made again, empty]"]
 
 
-def _shown(output: Output) -> str:
+def _shown(output: Output, text: Callable[[bytes], str]) -> str:
     if not output.total:
         return "(no output)"
-    head = readable(output.head())
+    head = text(output.head())
     if not output.clipped:
         return head.removesuffix("\n")
-    tail = readable(output.tail()).removesuffix("\n")
+    tail = text(output.tail()).removesuffix("\n")
     left_out = output.total - len(output.head()) - len(output.tail())
     return f"{head}\n[… {left_out:,} of {output.total:,} bytes left out: {_where(output)} …]\n{tail}"
 

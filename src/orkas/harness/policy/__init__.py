@@ -22,6 +22,7 @@ from orkas.infra.errors import OrkasError, UsageError
 
 if TYPE_CHECKING:
     from orkas.harness.commands.effects import Effects
+    from orkas.harness.commands.typed import Level
     from orkas.harness.policy.grants import Grant, Grants
     from orkas.harness.policy.rules import Rules
 
@@ -32,7 +33,7 @@ Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
 EDITS = frozenset({"write_file", "edit_file", "apply_patch", "generate_image"})
 READS = frozenset({"read_file", "list_files", "search_files", "read_result"})
-_JUDGED = EDITS | {"shell"}
+_JUDGED = EDITS | {"shell", "shell_job"}
 """Tools that are judged by what they are asked to do, also where no rule speaks."""
 _BEYOND = {"network": "it wants the network", "outside": "it wants to run outside the sandbox"}
 """Arguments of ``shell`` that are a permission of their own."""
@@ -190,6 +191,9 @@ class Policy:
             if isinstance(command, str) and (ours := _own_data(command, context.cwd)):
                 return Verdict("deny", [f"it changes {ours}, which is Orkas' own data"])
             return Verdict("ask", [*verdict.reasons, *asked])
+        if tool == "shell_job":
+            level, reasons = _typed(arguments, context)
+            return Verdict(level, reasons) if level in ("ask", "deny") else None
         if tool in EDITS:
             return _odd_path(tool, paths)
         return None
@@ -207,6 +211,11 @@ class Policy:
             if not isinstance(command, str):
                 return _ALLOW  # the tool says what is wrong with it
             asked, by_edits = self._about_command(command, context)
+        elif tool == "shell_job":
+            level, asked = _typed(arguments, context)
+            by_edits = context.sandbox != "off"
+            if level == "allow":
+                return _ALLOW
         elif tool in EDITS:
             asked, by_edits = [f"{tool} changes {', '.join(paths) or 'files'}"], True
         elif self.rules.names(tool):
@@ -246,6 +255,12 @@ class Policy:
         if self.headless:
             return Verdict("deny", [*reasons, f"nobody can be asked here; --approve {flag} would allow it"])
         return Verdict("ask", reasons, grant)
+
+
+def _typed(arguments: Mapping[str, Any], context: ToolContext) -> tuple[Level, list[str]]:
+    from orkas.harness.commands.typed import judge_typing
+
+    return judge_typing(arguments, context)
 
 
 def sandbox_of(context: ToolContext) -> str:

@@ -195,6 +195,25 @@ async def _undo(chat: Chat, _: str) -> None:
     chat.screen.say("The model is not told; /undo again takes back the turn before.", "dim")
 
 
+async def _jobs(chat: Chat, said: str) -> None:
+    name = said.removeprefix("stop").strip()
+    if said.split()[:1] == ["stop"]:
+        running = [job.name for job in chat.agent.jobs if job.running]
+        for one in [name] if name else running:
+            job = await chat.agent.stop_job(one)
+            chat.screen.say(f"{job.title}: {job.state}")
+        if not name and not running:
+            chat.screen.say("No job runs in the background.")
+        return
+    if said:
+        chat.screen.say("Say /jobs to list them, /jobs stop NAME to end one, /jobs stop to end all.", "warning")
+        return
+    for job in chat.agent.jobs:
+        chat.screen.say(f"{job.name}  {job.state}  {one_line(job.command)}")
+    if not chat.agent.jobs:
+        chat.screen.say("Nothing runs in the background. The model can start it there; it ends when you leave.")
+
+
 def _thinking(chat: Chat, _: str) -> None:
     chat.screen.whole_thinking = not chat.screen.whole_thinking
     shown = "shown in full" if chat.screen.whole_thinking else "folded to a line"
@@ -230,6 +249,7 @@ COMMANDS = (
     Command("/uncompact", "take the newest compaction back", _uncompact),
     Command("/approve [MODE]", "show or change what is asked: ask, edits, all, none", _approve),
     Command("/undo", "take back what the last turn did to files", _undo),
+    Command("/jobs [stop [NAME]]", "list what runs in the background, or end it", _jobs),
     Command("/thinking", "show or fold the model's reasoning", _thinking),
     Command("/expand [N]", "show the whole of a tool's result, the last one by default", _expand),
     Command("/queue TEXT", "while a turn runs: say it when that has ended", _queue),

@@ -1,0 +1,67 @@
+"""What is typed into a running job: for one that runs what it is told, each line is a command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from orkas.harness.commands.known import ALWAYS_ASK, INTERPRETERS, PRIVILEGE, SHELLS
+
+if TYPE_CHECKING:
+    from orkas.harness.tool import ToolContext
+
+__all__ = ["Level", "judge_typing", "takes_commands"]
+
+Level: TypeAlias = Literal["allow", "edits", "ask", "deny"]
+"""``edits``: asked, unless writing in the working folder is approved."""
+
+_PROMPTS = frozenset({
+    "adb", "awk", "bc", "bpython", "busybox", "cmd", "cqlsh", "dc", "duckdb", "ed", "emacs", "ex", "ftp", "gawk", "gdb",
+    "lftp", "lldb", "m4", "mawk", "mongo", "mongosh", "mutt", "mysql", "mariadb", "nano", "parallel", "pdb", "psql",
+    "redis-cli", "rlwrap", "sftp", "source", "sqlcmd", "sqlite", "sqlite3", "sqlplus", "telnet", "vi", "vim", "nvim",
+    "vimdiff", "watch", "xargs", "zellij", "eval", "less", "more", "man", "claude", "codex", "gemini", "orkas", "aider",
+    "make", "gmake", "npm", "npx", "pnpm", "yarn", "uv", "poetry", "rails", "django-admin", "manage.py",
+})  # fmt: skip
+"""Programs that run what is typed, or start one that does."""
+_WORD = re.compile(r"[\w.+-]+")
+_QUOTES = re.compile(r"['\"\\]")
+_UNTOLD = re.compile(r"(?:^|[\s;&|(])\.{0,2}/|[$`*?\[{]")
+"""A program by its path, or words that are others when the shell has read them."""
+_HARMLESS_KEYS = frozenset({"ctrl-c", "ctrl-d", "ctrl-\\"})
+"""They end a program or its input and say nothing to it."""
+_LOOKING = ("list", "read", "stop")
+
+
+def takes_commands(command: str) -> bool:
+    """Whether a job of this command may run what is typed to it: a shell, an interpreter, a debugger, a program of the
+    working folder. Too often rather than too seldom: any word that could name one counts."""
+    command = _QUOTES.sub("", command)
+    if _UNTOLD.search(command):
+        return True
+    for word in _WORD.findall(command.casefold()):
+        name = word.removesuffix(".exe")
+        if name in SHELLS or name in _PROMPTS or name in ALWAYS_ASK or name in PRIVILEGE or INTERPRETERS.match(name):
+            return True
+    return False
+
+
+def judge_typing(arguments: Mapping[str, Any], context: ToolContext) -> tuple[Level, list[str]]:
+    """Judge a call of ``shell_job``. What a wrong call is, the tool says."""
+    if arguments.get("action") in _LOOKING or context.jobs is None:
+        return "allow", []
+    job = next((job for job in context.jobs.listed() if job.name == str(arguments.get("job")).strip()), None)
+    text, keys = arguments.get("text"), arguments.get("keys")
+    if job is None or (not text and isinstance(keys, list) and set(map(str, keys)) <= _HARMLESS_KEYS):
+        return "allow", []
+    if not takes_commands(job.command):
+        if job.beyond:
+            return "ask", [f"it types into {job.name}, which runs beyond the sandbox"]
+        return "edits", [f"it types into {job.name}"]
+    from orkas.harness.policy import check_command
+
+    verdict = check_command(text) if isinstance(text, str) else None
+    reasons = verdict.reasons if verdict is not None else []
+    if verdict is not None and verdict.verdict == "deny":
+        return "deny", reasons
+    return "ask", [*reasons, f"it types into {job.name}, which runs what it is told"]
