@@ -22,6 +22,7 @@ from pathlib import Path
 from orkas.infra import orphans
 from orkas.infra.child import CHUNK, DRAIN_S, STOP_GRACE_S, Child, Launch
 from orkas.infra.errors import ToolFailed
+from orkas.infra.known import Hider, Passing
 from orkas.infra.messages import new_name
 from orkas.infra.output import Output, whole_end
 from orkas.infra.process import Ended
@@ -52,7 +53,7 @@ class Unread:
 
     def __init__(self, before: int) -> None:
         self.before = before
-        self.output = Output()
+        self.output = Output(hider=Passing())
 
 
 class Job:
@@ -79,13 +80,14 @@ class Job:
         self.began = time.monotonic()
         self.ended: Ended | None = None
         """How it ended; None while it runs."""
-        self.whole = Output(folder, f"job-{new_name()}")
+        self.whole = Output(folder, f"job-{new_name()}", hider=Passing())
         """All of its output."""
         self.told: set[str] = set()
         """Who knows that it has ended: ``model``, ``user``."""
         self._start = start
         self._limit_s = limit_s
         self._unread = Unread(0)
+        self._hider = Hider()
         self._lock = threading.Lock()
         self._typing = threading.Lock()
         self._watchers: list[Callable[[], None]] = []
@@ -250,6 +252,7 @@ class Job:
             if self._child is not None:
                 self._child.close()
         with self._lock:
+            self._printed(self._hider.close())
             self.whole.close()
             self.ended = ended
             for descriptor in (self._wake, self._sender):
@@ -329,12 +332,15 @@ class Job:
         if not data:
             return False
         with self._lock:
-            self.whole.feed(data)
-            self._unread.output.feed(data)
+            self._printed(self._hider.flow(data))
         self._tell()
         if self.whole.total > _FREE_BYTES:
             time.sleep(_PAUSE_S)
         return True
+
+    def _printed(self, data: bytes) -> None:
+        self.whole.feed(data)
+        self._unread.output.feed(data)
 
     def _drain(self, selector: selectors.BaseSelector, child: Child) -> None:
         """What it printed last, as long as somebody still holds its output."""

@@ -93,9 +93,10 @@ def _overwritten(line: str) -> str:
 
 
 class Output:
-    """Takes bytes as they come. ``folder`` None: there is no place for the whole of a long output."""
+    """Takes bytes as they come. ``folder`` None: there is no place for the whole of a long output. ``hider``: what
+    takes our secrets out of it."""
 
-    def __init__(self, folder: Path | None = None, name: str = "output") -> None:
+    def __init__(self, folder: Path | None = None, name: str = "output", *, hider: Hider | None = None) -> None:
         self.seen = 0
         """Bytes that came."""
         self.total = 0
@@ -109,7 +110,7 @@ class Output:
         """Why the file could not be written, or not to the end, in the system's words."""
         self._folder = folder
         self._name = name
-        self._hider = Hider()
+        self._hider = hider or Hider()
         self._head = bytearray()
         self._tail = bytearray()
         self._spool: FileIO | None = None
