@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from orkas import Agent, Session
+from orkas import Agent, Session, tool
 from orkas.harness.taint import file_stem, is_foreign_file, is_tainted, sources
-from orkas.harness.tool import ToolResult, tool
+from orkas.harness.tool import ToolResult
 from orkas.infra import config
 from orkas.infra.messages import Image, ToolMessage, text_of
 from orkas.testing import ScriptedProvider, call
