@@ -273,7 +273,7 @@ async def test_a_key_that_is_seen_as_stars_is_not_written_over(tmp_path: Path) -
         [call("edit_file", path=".env", old_text="PORT=1", new_text="PORT=2")], [call("write_file", path="x.env.example", content="API_KEY=***\n")], "done",
     ]  # fmt: skip
     session = Session()
-    await Agent(ScriptedProvider(script), session=session, cwd=tmp_path).run("change the port")
+    await Agent(ScriptedProvider(script), session=session, cwd=tmp_path, approve="all").run("change the port")
     read, refused, edited, copied = [m for m in session.messages if isinstance(m, ToolMessage)]
     assert "API_KEY=***" in text_of(read) and refused.is_error and "edit_file" in text_of(refused)
     assert not copied.is_error and not edited.is_error, text_of(edited)

@@ -16,6 +16,7 @@ from orkas.harness.commands.braces import expand_braces
 from orkas.harness.commands.parser import parse
 from orkas.harness.commands.syntax import NotUnderstood
 from orkas.harness.policy import Mode, Policy, check_command
+from orkas.harness.tool import ToolContext
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).parents[2] / "shared"))
 ROWS = SHARED / "cases/05-shell/blocklist.jsonl"
@@ -914,3 +915,29 @@ def test_an_edit_of_what_git_runs_is_not_approved_with_the_edits() -> None:
 def test_a_call_without_arguments_is_no_reason_to_fail() -> None:
     assert Policy("ask").decide("shell", None).verdict == "allow"
     assert Policy("ask").decide("shell", {"command": 3}).verdict == "allow"
+
+
+@pytest.mark.parametrize(("link", "to", "path"), [
+    ("g", ".git", "g/config"), ("h", ".git/hooks", "h/pre-commit"), ("c", ".git/config", "c"), ("i", ".git/info", "i/attributes"),
+])  # fmt: skip
+def test_no_other_name_leads_to_what_git_obeys(tmp_path: Path, link: str, to: str, path: str) -> None:
+    (tmp_path / ".git" / "hooks").mkdir(parents=True)
+    (tmp_path / ".git" / "config").write_text("")
+    (tmp_path / link).symlink_to(to)
+    verdict = Policy("edits").decide("write_file", {"path": path, "content": "x"}, ToolContext(tmp_path))
+    assert verdict.verdict == "deny" and "from which git runs programs" in verdict.reasons[0]
+    asked = Policy("edits", headless=False).decide("write_file", {"path": path, "content": "x"}, ToolContext(tmp_path))
+    assert asked.verdict == "ask" and asked.grant is None, "it can be said once only"
+
+
+@pytest.mark.parametrize("path", [".envrc", ".vscode/tasks.json", "./.mcp.json", "sub/../.gitmodules"])
+def test_what_other_programs_obey_is_asked_about_also_where_edits_are_approved(tmp_path: Path, path: str) -> None:
+    asked = Policy("edits", headless=False).decide("write_file", {"path": path, "content": "x"}, ToolContext(tmp_path))
+    assert asked.verdict == "ask" and "other programs obey" in asked.reasons[0]
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800"])
+@pytest.mark.parametrize("tool", ["write_file", "edit_file", "generate_image"])
+def test_a_name_that_no_file_can_have_is_denied(tmp_path: Path, tool: str, path: str) -> None:
+    verdict = Policy("ask", headless=False).decide(tool, {"path": path}, ToolContext(tmp_path))
+    assert verdict.verdict == "deny" and "no file name" in verdict.reasons[0]

@@ -22,8 +22,9 @@ from orkas.harness.policy.question import Question, lines_of
 from orkas.harness.telling import tell
 from orkas.harness.tool import Tool, ToolContext
 from orkas.infra.abort import Abort
-from orkas.infra.errors import OrkasError, StorageError, UsageError
+from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.events import Approval, Notice
+from orkas.infra.known import hide
 from orkas.infra.messages import ToolCall, new_id, now
 from orkas.infra.threads import in_thread
 
@@ -52,7 +53,7 @@ class Reply(msgspec.Struct, frozen=True):
         """What the model is told of a no; empty when it was a yes."""
         if self.answer != "no":
             return ""
-        said = f" They said: {self.note}" if self.note else ""
+        said = f" They said: “{self.note}”." if self.note else ""
         return f"The user refused this call; it was not run.{said} Do not try it another way; ask, or go on without it."
 
 
@@ -190,11 +191,11 @@ async def _question_for(
 ) -> Question:
     """The question about a call, with what the tool itself says that it would change."""
     arguments = call.arguments or {}
-    lines = lines_of(tool.name, arguments, await _preview(tool, arguments, context))
+    lines = [hide(line) for line in lines_of(tool.name, arguments, hide(await _preview(tool, arguments, context)))]
     scopes = ["once"] if verdict.grant is None else ["once", "session", "always"]
-    rule = "" if verdict.grant is None else verdict.grant.shown
+    rule = "" if verdict.grant is None else hide(verdict.grant.shown)
     shown = bound(tool.name, arguments, context)
-    return Question(new_id(), call.id, tool.name, lines, verdict.reasons, rule, scopes, shown)
+    return Question(new_id(), call.id, tool.name, lines, list(map(hide, verdict.reasons)), rule, scopes, shown)
 
 
 async def _preview(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> str:
@@ -206,7 +207,7 @@ async def _preview(tool: Tool, arguments: dict[str, Any], context: ToolContext) 
         found = await in_thread(preview, arguments, context)
         if inspect.isawaitable(found):
             found = await found
-    except (OrkasError, OSError, ValueError, TypeError, LookupError) as error:
+    except Exception as error:  # noqa: BLE001 - foreign code: what it cannot show is asked about with its arguments
         _log.info("no preview of %s: %s", tool.name, error)
         return ""
     return found if isinstance(found, str) else ""

@@ -9,6 +9,7 @@ started, the sandbox decides what a started program can reach.
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -162,6 +163,8 @@ class Policy:
         given = arguments or {}
         context = context or ToolContext(Path.cwd())
         paths = _paths(tool, given, context, of)
+        if not all(map(_is_name, paths)):
+            return Verdict("deny", ["it names a file with a character that no file name can hold"])
         rule = rules.judge(tool, given, context.cwd, paths) if rules else None
         if rule is not None and rule.level == "deny":
             return Verdict("deny", [f"the rule “{rule}” denies it"])
@@ -195,7 +198,7 @@ class Policy:
             level, reasons = _typed(arguments, context)
             return Verdict(level, reasons) if level in ("ask", "deny") else None
         if tool in EDITS:
-            return _odd_path(tool, paths)
+            return _odd_path(tool, paths, context.cwd)
         return None
 
     def _by_mode(
@@ -299,14 +302,28 @@ def _is_git(part: str) -> bool:
     return part.casefold().rstrip(". ") == ".git"
 
 
-def _odd_path(tool: str, paths: Sequence[str]) -> Verdict | None:
+def _is_name(path: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+def _odd_path(tool: str, paths: Sequence[str], cwd: Path) -> Verdict | None:
+    """What is said of files that other programs obey, whatever name leads to them."""
     from orkas.harness.policy.rules import is_device
+    from orkas.infra.sandbox.protected import NAMES
 
     for path in paths:
         if is_device(path):
             return Verdict("deny", [f"{path} names a device or another machine, not a file here"])
-        if any(_is_git(part.strip()) for part in path.replace("\\", "/").split("/")):
-            return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
+        there = os.path.relpath(os.path.realpath(cwd / path), os.path.realpath(cwd))
+        for name in (path, there):
+            parts = [part.strip() for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+            if any(map(_is_git, parts)):
+                return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
+            if parts and parts[0].casefold() in NAMES:
+                return Verdict("ask", [f"{tool} changes {path}, which other programs obey"])
     return None
 
 
