@@ -269,7 +269,7 @@ async def test_the_name(studio: Studio, tmp_path: Path, prompt: str, path: str, 
 async def test_a_picture_is_taken_back_with_its_turn(studio: Studio, tmp_path: Path):
     (tmp_path / "fox.png").write_text("mine")
     script = ScriptedProvider([[call("generate_image", prompt="fox")], "done"])
-    agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1")], cwd=tmp_path)
+    agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1")], cwd=tmp_path, approve="edits")
     await agent.run("go")
     assert (tmp_path / "fox-2.png").exists()
     undone = await agent.undo()
@@ -289,7 +289,7 @@ def test_the_policy_takes_it_for_an_edit(tmp_path: Path):
 async def test_the_model_sees_it_behind_the_results(studio: Studio, tmp_path: Path):
     calls = [call("generate_image", prompt="fox", id="a"), call("generate_image", prompt="owl", id="b")]
     script = ScriptedProvider([calls, "done"])
-    agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1")], cwd=tmp_path)
+    agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1")], cwd=tmp_path, approve="edits")
     await agent.run("go")
     roles = [(type(m).__name__, getattr(m, "tool_call_id", None)) for m in script.requests[1].messages[2:]]
     assert roles == [("ToolMessage", "a"), ("ToolMessage", "b"), ("UserMessage", "a"), ("UserMessage", "b")]
@@ -303,7 +303,7 @@ PRICED = ModelInfo(context_window=100_000, max_output=1_000, price=Price(Rates(0
 async def test_what_it_costs_is_in_the_turns_cost_and_within_its_limit(studio: Studio, tmp_path: Path):
     script = ScriptedProvider([[call("generate_image", prompt=p)] for p in ("a", "b", "c")] + ["done"], info=PRICED)
     tool = GenerateImage("openai/gpt-image-1", price=0.04)
-    agent = Agent(script, tools=[tool], cwd=tmp_path, max_cost=0.1)
+    agent = Agent(script, tools=[tool], cwd=tmp_path, approve="edits", max_cost=0.1)
     results = [e async for e in agent.stream("go") if isinstance(e, ToolEnd) or e.type == "done"]
     assert [e.is_error for e in results if isinstance(e, ToolEnd)] == [False, False, True]
     assert "pass the cost limit" in results[2].result
@@ -313,7 +313,7 @@ async def test_what_it_costs_is_in_the_turns_cost_and_within_its_limit(studio: S
 
 async def test_an_unknown_price_is_never_within_a_limit(studio: Studio, tmp_path: Path):
     script = ScriptedProvider([[call("generate_image", prompt="a")], "done"], info=PRICED)
-    agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1")], cwd=tmp_path, max_cost=5)
+    agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1")], cwd=tmp_path, approve="edits", max_cost=5)
     await agent.run("go")
     assert "not known" in script.requests[1].messages[-1].content[0].text
     assert studio.requests == []
@@ -322,7 +322,7 @@ async def test_an_unknown_price_is_never_within_a_limit(studio: Studio, tmp_path
 async def test_stop_ends_the_drawing(studio: Studio, tmp_path: Path):
     studio.answers = [(503, {"error": {"message": "busy"}}, {"retry-after": "30"})]
     script = ScriptedProvider([[call("generate_image", prompt="a")], "never"])
-    agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1")], cwd=tmp_path, session=Session())
+    agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1")], cwd=tmp_path, approve="edits", session=Session())
     async for event in agent.stream("go"):
         if event.type == "tool_progress" and "again" in event.text:
             agent.stop()

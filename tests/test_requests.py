@@ -359,7 +359,9 @@ def test_thinking_levels_of_claude() -> None:
         tool_result("call_1", "1"),
     ]
     assert thinking(CLAUDE, thinking="low", messages=loop) is None
-    assert thinking(CLAUDE, thinking="low", messages=[*loop, user_message("go")]) is not None
+    assert thinking(CLAUDE, thinking="low", messages=[*loop, user_message("go")]) is None, "the reply to it is missing"
+    answered = [*loop, said(Text(text="1"), model="openai/gpt-4o", api="openai_chat"), user_message("go")]
+    assert thinking(CLAUDE, thinking="low", messages=answered) is not None
 
 
 def test_an_answer_that_broke_off_goes_with_its_text_alone() -> None:

@@ -47,7 +47,7 @@ async def test_a_page_that_was_kept_stays_foreign_for_every_tool(web: Site, tmp_
         call("read_result", file=file.name, search="IGNORE"), call("search_files", pattern="IGNORE", path=str(file)),
         call("search_files", pattern="IGNORE", path=str(session.files)), call("read_result", file=str(file)),
     ]  # fmt: skip
-    await Agent(ScriptedProvider([[one] for one in calls] + ["done"]), session=session, cwd=tmp_path).run("read on")
+    await Agent(ScriptedProvider([[one] for one in calls] + ["done"]), session=session, cwd=tmp_path, approve="all").run("read on")
     again = results(session)[1:]
     assert len(again) == len(calls)
     for message in again:
@@ -58,7 +58,7 @@ async def test_files_of_the_user_are_not_foreign(tmp_path: Path):
     (tmp_path / "web_fetch-notes.txt").write_text("mine, whatever it is called\n")
     session = Session()
     script = [[call("read_file", path="web_fetch-notes.txt")], [call("search_files", pattern="mine")], "done"]
-    await Agent(ScriptedProvider(script), session=session, cwd=tmp_path).run("look")
+    await Agent(ScriptedProvider(script), session=session, cwd=tmp_path, approve="all").run("look")
     assert [m.origin for m in results(session)] == [None, None] and not is_tainted(session.messages)
 
 
@@ -66,7 +66,7 @@ async def test_files_of_the_user_are_not_foreign(tmp_path: Path):
 async def test_a_command_with_the_network_may_say_what_strangers_wrote(tmp_path: Path, given: dict[str, Any], foreign: bool):
     session = Session.open("online")
     script = [[call("shell", command="seq 1 9000", **given)], "done"]
-    await Agent(ScriptedProvider(script), session=session, cwd=tmp_path).run("count")
+    await Agent(ScriptedProvider(script), session=session, cwd=tmp_path, approve="all").run("count")
     [message] = results(session)
     assert session.files is not None and message.origin == ("web" if foreign else None)
     assert [is_foreign_file(path.name) for path in session.files.iterdir()] == [foreign]
@@ -76,7 +76,7 @@ async def test_a_command_with_the_network_may_say_what_strangers_wrote(tmp_path:
 async def test_without_walls_every_command_may(tmp_path: Path):
     session = Session()
     script = [[call("shell", command="echo hello")], "done"]
-    await Agent(ScriptedProvider(script), session=session, cwd=tmp_path, sandbox=False).run("say")
+    await Agent(ScriptedProvider(script), session=session, cwd=tmp_path, approve="all", sandbox=False).run("say")
     assert is_tainted(session.messages)
 
 
