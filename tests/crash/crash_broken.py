@@ -55,8 +55,8 @@ MISTAKES = {
     "no newline after one that is missing": Mistake(STORE, 'b"" if self.found.complete else b"\\n"', 'b""'),
     "spilled text after the record that names it": Mistake(
         BACKLOG,
-        "                self._attachments.flush()\n                self._store.append([m for m, _ in batch], [line for _, line in batch])\n",
-        "                self._store.append([m for m, _ in batch], [line for _, line in batch])\n                self._attachments.flush()\n",
+        "                self._attachments.flush()\n                self._store.append([m for m, _ in batch if m is not None], [line for _, line in batch])\n",
+        "                self._store.append([m for m, _ in batch if m is not None], [line for _, line in batch])\n                self._attachments.flush()\n",
     ),
     "words of ours that look like a result": Mistake(
         BACKLOG,
