@@ -285,7 +285,8 @@ class Agent:
         self._policy.headless = headless
         try:
             environment.learn()
-            await in_thread(environment.learn_folder, self.cwd)
+            if environment.unread(self.cwd):
+                await in_thread(environment.learn_folder, self.cwd)
             said = hide(prompt)
             setup = await self._setup(abort)
             setup.told = [*([] if said == prompt else [_HIDDEN]), *self._told, *await self._healed()]

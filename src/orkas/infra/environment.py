@@ -15,11 +15,12 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
 
 from orkas.infra import known
 from orkas.infra.patterns import lazy
 
-__all__ = ["environ", "holds_secrets", "learn", "learn_folder", "learn_text", "withdraw"]
+__all__ = ["environ", "holds_secrets", "learn", "learn_folder", "learn_text", "unread", "withdraw"]
 
 _WORDS = frozenset([
     "KEY", "KEYS", "APIKEY", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASS", "PASSPHRASE", "PAT",
@@ -69,10 +70,13 @@ def withdraw() -> None:
 def learn() -> None:
     """Remember the secrets of the environment, which is left as it is. Cheap enough for every turn."""
     for name, value in os.environ.items():
-        for one in _secrets(name, value):
-            known.met(one)
+        if _learned.get(name) != value:
+            _learned[name] = value
+            for one in _secrets(name, value):
+                known.met(one)
 
 
+_learned: dict[str, str] = {}
 _STAGES = ("", ".local", ".development", ".production", ".staging", ".test", ".dev", ".prod")
 _FILES = (
     *(f".env{stage}" for stage in _STAGES), *(f".env{stage}.local" for stage in _STAGES[2:6]),
@@ -80,20 +84,32 @@ _FILES = (
 )  # fmt: skip
 _MOST = 262_144
 """Bytes of such a file that are looked at."""
-_seen: dict[Path, tuple[int, int, int]] = {}
+_Stamp: TypeAlias = tuple[int, int, int]
+_seen: dict[str, _Stamp] = {}
 
 
 def learn_folder(folder: Path) -> None:
     """Remember the secrets in the ``.env`` files, the git settings and the like of a working folder, as far as they
     are new. Blocks; never raises."""
-    for name in _FILES:
-        path = folder / name
+    for path, stamp in unread(folder):
         with suppress(OSError):
-            found = path.stat()
-            stamp = found.st_ino, found.st_mtime_ns, found.st_size
-            if _seen.get(path) != stamp and stat.S_ISREG(found.st_mode):
-                learn_text(_read(path))
-                _seen[path] = stamp
+            learn_text(_read(Path(path)))
+            _seen[path] = stamp
+
+
+def unread(folder: Path) -> list[tuple[str, _Stamp]]:
+    """Those of these files that are there and were not read as they are now. Cheap enough for every turn."""
+    found = []
+    for name in _FILES:
+        path = f"{folder}/{name}"
+        try:
+            there = os.stat(path)  # noqa: PTH116 - a Path costs more than the call
+        except OSError:
+            continue
+        stamp = there.st_ino, there.st_mtime_ns, there.st_size
+        if _seen.get(path) != stamp and stat.S_ISREG(there.st_mode):
+            found.append((path, stamp))
+    return found
 
 
 def holds_secrets(name: str) -> bool:
