@@ -413,3 +413,42 @@ def test_a_headless_run_denies_and_says_what_would_allow_it(tmp_path: Path) -> N
     assert "--approve edits would allow it" in ran.out
     assert orkas("tool", "run", "write_file", json.dumps(WRITE), cwd=tmp_path).status == 0
     assert orkas("tool", "run", "shell", '{"command": "sudo id"}', cwd=tmp_path).status == 4
+
+
+async def test_a_question_shows_no_secret_and_keeps_none(tmp_path: Path) -> None:
+    key = "zQ83hunter-Kf92mmXw71pp"
+    (tmp_path / ".env").write_text(f"SERVICE_API_KEY={key}\n")
+    with Session.open("quiet") as session:
+        agent = Agent(
+            ScriptedProvider([[call("edit_file", path=".env", old_text="SERVICE", new_text="OTHER")], "done"]),
+            cwd=tmp_path, session=session, approve="ask",
+        )  # fmt: skip
+        asked = only(Approval, await told(agent, "no"))
+    assert asked.question
+    assert key not in encode(asked).decode()
+    assert not [p for p in home().rglob("*") if p.is_file() and key.encode() in p.read_bytes()]
+
+
+@pytest.mark.parametrize("name", ["write_file", "read_file"])
+async def test_a_name_no_file_can_have_ends_no_turn(tmp_path: Path, name: str) -> None:
+    more = {"content": "x"} if name == "write_file" else {}
+    agent = agent_for(tmp_path, [call("write_file", **WRITE), call(name, path="a\0b", **more)])
+    events = await told(agent, "once")
+    assert only(Done, events).outcome == "completed"
+    assert [e.is_error for e in events if isinstance(e, ToolEnd)] == [False, True]
+
+
+async def test_a_preview_that_fails_leaves_the_question_with_its_arguments(tmp_path: Path) -> None:
+    class Send:
+        name, description, parameters, read_only = "send", "", {"type": "object"}, False
+
+        def preview(self, arguments: dict[str, Any], context: ToolContext) -> str:
+            raise RuntimeError("broken")
+
+        async def run(self, arguments: dict[str, Any], context: ToolContext) -> str:
+            return "sent"
+
+    agent = Agent(ScriptedProvider([[call("send", text="hi")], "done"]), tools=[Send()], cwd=tmp_path)
+    events = await told(agent, "once")
+    assert only(Done, events).outcome == "completed"
+    assert any("hi" in line for line in only(Approval, events).question)
