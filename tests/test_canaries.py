@@ -242,7 +242,7 @@ INJECTORS = (
 
 @pytest.mark.parametrize("line, hidden", [
     ("DB_PASSWORD='hunter2secret99'", "hunter2secret99"), ("export A_TOKEN=abc123def # mine", "abc123def"), ("PGPASSWORD=p4ssw0rd", "p4ssw0rd"),
-    ("DATABASE_URL=postgres://u:pa55word%21x@db.prod.example/x", "pa55word!x"), ("//registry.npmjs.org/:_authToken=abcdef0123456789", "abcdef0123456789"),
+    ("DATABASE_URL=postgres://u:pa55word%21x@db.prod.example/x", "pa55word!x"), ("//npm.example.org/:_authToken=abcdef0123456789", "abcdef0123456789"),
     ("SLACK_WEBHOOK_URL=https://hooks.slack.com/services/T0/B0/x1y2", "https://hooks.slack.com/services/T0/B0/x1y2"),
     ("\turl = https://0123456789abcdef0123@git.example/o/r.git", "0123456789abcdef0123"), ("X_SECRET=only-letters-and-dashes-in-it", "only-letters-and-dashes-in-it"),
     ("PORT=12345678", ""), ("AUTH_URL=https://login.example.com/oauth2", ""), ("A_KEY=node_modules", ""), ("KEY_FILE=keys/one2three.pem", ""),
