@@ -416,10 +416,10 @@ async def test_validate_auth(code: bytes, ok: bool | None) -> None:
 
     server = Server(answer)
     async with server.running() as url:
-        asked = provider(url, key="k-123456")
+        asked = provider(url, key="net-key-98765432")
         assert (await asked.validate_auth()).ok is ok
         assert server.requests[0].startswith(b"GET /v1/models HTTP/1.1")
-        assert b"Bearer k-123456" in server.requests[0]
+        assert b"Bearer net-key-98765432" in server.requests[0]
         await asked.aclose()
 
 
