@@ -540,3 +540,11 @@ def test_the_policy_knows_what_a_patch_changes() -> None:
     assert Policy("none").decide("apply_patch", {"patch": "x"}).verdict == "deny"
     plain = {"patch": "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch"}
     assert Policy("edits").decide("apply_patch", plain).verdict == "allow"
+
+
+def test_an_empty_line_that_stays_at_the_end_of_a_diff_counts() -> None:
+    from orkas.infra.abort import Abort
+    from orkas.tools.hunks import applied
+
+    (file,) = parse(unified("\n", "a\n\n", "a/f", "b/f"))
+    assert applied("\n", file.hunks, "f", Abort()) == "a\n\n"

@@ -105,7 +105,9 @@ def _unwrapped(lines: list[str]) -> tuple[int, list[str]]:
         if fenced or (mark and inner[-1].strip() == mark[2]):
             number, inner = _unwrapped(inner[1:-1])
             return first + 1 + number, inner
-    return first + 1, inner
+    while inner and inner[-1].strip() != END and last < len(lines) and lines[last] == " ":
+        last += 1  # of a diff: an empty line that stays
+    return first + 1, lines[first:last]
 
 
 def _fail(line: int, text: str) -> ToolFailed:
