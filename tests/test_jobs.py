@@ -622,3 +622,10 @@ async def test_typing_is_judged(bench: Bench) -> None:
 )  # fmt: skip
 def test_who_runs_what_is_typed(command: str, takes: bool) -> None:
     assert takes_commands(command) is takes
+
+
+@pytest.mark.parametrize(("walls", "origin"), [("off", "web"), ("find", None)])
+async def test_what_a_job_beyond_the_walls_says_is_marked(bench: Bench, walls: Any, origin: str | None) -> None:
+    bench.context.sandbox = walls
+    result = await Shell().run({"command": "echo no; exit 4", "background": True}, bench.context)
+    assert result.origin == origin

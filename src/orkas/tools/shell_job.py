@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from orkas.harness.taint import WEB
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
@@ -129,7 +130,12 @@ def told(job: Job, notes: list[str]) -> ToolResult:
         lines += [f"[{note}]" for note in job.notes]
     lines.append(f"[{job.name} {job.state if ended is not None else 'is still running'}]")
     file = job.whole.file if unread.output.clipped else None
-    return ToolResult("\n".join(lines), file=str(file) if file else None, bytes=job.whole.total if file else None)
+    return ToolResult(
+        "\n".join(lines),
+        file=str(file) if file else None,
+        bytes=job.whole.total if file else None,
+        origin=WEB if job.beyond else None,  # what it says may come from anywhere
+    )
 
 
 def _shown(job: Job, unread: Unread) -> str:
