@@ -16,6 +16,7 @@ from orkas.testing import FakeVendor, VendorRequest
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGQUIT"):
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this one
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 """Data with right answers that is kept outside of the project; tests that need it skip where it is not."""

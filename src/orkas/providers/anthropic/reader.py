@@ -20,7 +20,7 @@ from orkas.infra.messages import (
 from orkas.providers.anthropic.request import API
 from orkas.providers.anthropic.wire import Event, decode, decode_all, dicts, str_of, tolerant, usage_of
 from orkas.providers.base import Part, TextPart, ThinkingPart
-from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
+from orkas.providers.reading.body import is_utf8, whole_pairs
 from orkas.providers.reading.calls import given, new_call_id, parse_arguments, settle, take_back, tell_apart
 from orkas.providers.reading.payloads import decoded, loads
 from orkas.providers.reading.reply import EventReply
@@ -209,10 +209,7 @@ class MessagesReader(EventReply):
     # -------------------------------------------------------------- closing
 
     def close(self) -> AssistantMessage:
-        if self._error is not None:
-            raise self._error
-        if not self.done or (self._stop is None and not self._spoken()):
-            raise broken_off(self._vendor)
+        self._end_of((self.done and (self._stop is not None or self._spoken())) or None)
         return self._message()
 
     def _spoken(self) -> bool:
@@ -221,13 +218,10 @@ class MessagesReader(EventReply):
         kinds = {b.kind for b in (*self._earlier, *self._blocks.values())}
         return "text" in kinds and "tool_use" not in kinds
 
-    def partial(self) -> AssistantMessage:
-        return self._message("error")
-
-    def _message(self, stop_reason: StopReason | None = None) -> AssistantMessage:
+    def _message(self, reason: StopReason | None = None) -> AssistantMessage:
         content = [self._block(b) for b in (*self._earlier, *(self._blocks[i] for i in sorted(self._blocks)))]
         calls = [b for b in content if type(b) is ToolCall]
-        reason = stop_reason or _STOPS.get(self._stop or "", "stop")
+        reason = reason or _STOPS.get(self._stop or "", "stop")
         if reason in ("stop", "tool_use"):
             reason = "tool_use" if calls else "stop"
         tell_apart(calls)

@@ -21,7 +21,8 @@ from orkas.infra.messages import (
 from orkas.providers.base import CompletionParams, OutputSchema, Request, ToolDef
 from orkas.providers.catalog import anthropic_output, anthropic_thinking, model_info
 from orkas.providers.vendors import Quirks
-from orkas.providers.writing.history import History, Piece, ToolBytes, Writer
+from orkas.providers.writing.history import History, Piece, ToolBytes
+from orkas.providers.writing.order import TurnAbout
 from orkas.providers.writing.output import ANTHROPIC, Shape, strict
 from orkas.providers.writing.schemas import clean
 from orkas.providers.writing.transform import (
@@ -139,16 +140,18 @@ the cache only within 20 blocks. Source: Anthropic's page on prompt caching."""
 _CONTINUE = b'{"type":"text","text":"Continue."}'
 
 
-class MessagesWriter(Writer):
+class MessagesWriter(TurnAbout):
     """Writes one history for one target. Neighbours of the same role become one message: all results of a round and
     what the user says after them stand together, the results first."""
+
+    opening = _OPEN
+    go_on = _CONTINUE
 
     def __init__(self, target: str, quirks: Quirks, media: Callable[[str], bytes] | None) -> None:
         super().__init__()
         self._target = target
         self._media = media
         self._ids = Ids(quirks.ids)
-        self._role = ""
         self._paused = False
         self._marks = quirks.cache_control
         self._blocks = 0
@@ -181,17 +184,6 @@ class MessagesWriter(Writer):
         if self._role == "assistant" and not self._paused:  # newer models refuse to go on from their own words
             return [b"]},", _OPEN["user"], _CONTINUE, b"]}"]
         return [b"]}"]
-
-    def _put(self, role: str, blocks: bytes) -> None:
-        if role == self._role:
-            self.write(b",", blocks)
-            return
-        if self.empty and role == "assistant":  # a conversation begins with the user
-            self.write(_OPEN["user"], _CONTINUE)
-        if not self.empty:
-            self.write(b"]},")
-        self.write(_OPEN[role], blocks)
-        self._role = role
 
     def _result(self, message: ToolMessage) -> bytes:
         wire = self._ids.result(message.tool_call_id)

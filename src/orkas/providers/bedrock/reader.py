@@ -36,7 +36,7 @@ from orkas.providers.bedrock.wire import (
     usage_of,
 )
 from orkas.providers.reading.body import Body, broken_off, is_utf8, whole_pairs
-from orkas.providers.reading.calls import given, new_call_id, parse_arguments, settle, spelled, take_back
+from orkas.providers.reading.calls import given, new_call_id, parse_arguments, settled, spelled, take_back
 from orkas.providers.reading.payloads import loads
 from orkas.providers.reading.reply import Reply
 
@@ -264,26 +264,14 @@ class ConverseReader(Reply):
     # -------------------------------------------------------------- closing
 
     def close(self) -> AssistantMessage:
-        if self._error is not None:
-            raise self._error
-        if self._stop is None:
-            raise broken_off(self._vendor)
-        return self._message(stop_reason(self._stop))
-
-    def partial(self) -> AssistantMessage:
-        message = self._message("error")
-        settle([b for b in message.content if type(b) is ToolCall], "error")
-        return message
+        return self._message(stop_reason(self._end_of(self._stop)))
 
     def _message(self, reason: StopReason) -> AssistantMessage:
         seen: set[str] = set()
         made = [_built(block, seen) for block in self._order]
         content = [block for block in made if block is not None]
         calls = [b for b in content if type(b) is ToolCall]
-        if reason == "stop" and calls:
-            reason = "tool_use"
-        if reason != "error":  # such a reply is asked for again as a whole, and none of its calls runs
-            settle(calls, reason)
+        reason = settled(calls, reason)
         usage = usage_of(self._usage) if self._usage is not None else None
         return AssistantMessage(content, self._model, API, reason, usage, id=new_id(), ts=now())
 

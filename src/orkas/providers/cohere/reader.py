@@ -10,7 +10,6 @@ from orkas.infra.messages import (
     StopReason,
     Text,
     Thinking,
-    ToolCall,
     encode,
     new_id,
     now,
@@ -32,8 +31,8 @@ from orkas.providers.cohere.wire import (
     tolerant,
     usage_of,
 )
-from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
-from orkas.providers.reading.calls import Calls, settle, take_back
+from orkas.providers.reading.body import is_utf8, whole_pairs
+from orkas.providers.reading.calls import Calls, settled, take_back
 from orkas.providers.reading.payloads import decoded, loads
 from orkas.providers.reading.reply import EventReply
 
@@ -167,16 +166,7 @@ class ChatReader(EventReply):
     # -------------------------------------------------------------- closing
 
     def close(self) -> AssistantMessage:
-        if self._error is not None:
-            raise self._error
-        if self._finish is None:
-            raise broken_off(self._vendor)
-        return self._message(stop_reason(self._finish))
-
-    def partial(self) -> AssistantMessage:
-        message = self._message("error")
-        settle([b for b in message.content if type(b) is ToolCall], "error")
-        return message
+        return self._message(stop_reason(self._end_of(self._finish)))
 
     def _message(self, reason: StopReason) -> AssistantMessage:
         content: list[Block] = [
@@ -188,10 +178,7 @@ class ChatReader(EventReply):
         for call in calls:  # without its end, a call that has no arguments yet may have had some
             if call.arguments_raw == "" and call.id in self._writing.values():
                 take_back(call)
-        if reason == "stop" and calls:
-            reason = "tool_use"
-        if reason != "error":  # such a reply is asked for again as a whole, and none of its calls runs
-            settle(calls, reason)
+        reason = settled(calls, reason)
         plan = well_formed("".join(self._plan))
         usage = usage_of(self._usage) if self._usage is not None else None
         return AssistantMessage(

@@ -7,18 +7,15 @@ from typing import Any
 
 from orkas.infra.messages import (
     AssistantMessage,
-    Message,
     Text,
     Thinking,
     ToolCall,
-    ToolMessage,
-    UserMessage,
     encode,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, Request
 from orkas.providers.catalog import cohere_thinks, model_info
 from orkas.providers.writing.chat import ChatForm, call_entry, tool_entry
-from orkas.providers.writing.history import History, Piece, ToolBytes
+from orkas.providers.writing.history import History, ToolBytes
 from orkas.providers.writing.transform import (
     assistant_blocks,
     endpoint,
@@ -88,30 +85,11 @@ def _thinking(level: str, limit: int | None) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ messages
 
-_CONTINUE = b'{"role":"user","content":"Continue."}'
-
-
 class ChatWriter(ChatForm):
     """Writes one history for one target, message after message."""
 
     def __init__(self, target: str, media: Callable[[str], bytes] | None) -> None:
         super().__init__(target, "chat", media)
-        self._last: type | None = None
-
-    def add(self, message: Message) -> None:
-        if type(message) is ToolMessage:
-            data = self.result(message)
-        elif type(message) is UserMessage:
-            data = self.user(message)
-        elif type(message) is not AssistantMessage or not (data := self.assistant(message)):
-            return
-        self.write(data) if self.empty else self.write(b",", data)
-        self._last = type(message)
-
-    def finish(self) -> list[Piece]:
-        if self._last is AssistantMessage:  # the last word is the user's or a tool's
-            return [*self.written(), b",", _CONTINUE]
-        return self.written()
 
     def record(self, message: AssistantMessage, calls: list[ToolCall], wires: list[str]) -> dict[str, Any]:
         same = is_own(message, model=self._target, api=API)

@@ -36,7 +36,7 @@ from orkas.providers.google.wire import (
 )
 from orkas.providers.google.wire import Part as WirePart
 from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
-from orkas.providers.reading.calls import given, new_call_id, settle, take_back
+from orkas.providers.reading.calls import given, new_call_id, settled, take_back
 from orkas.providers.reading.payloads import decoded, loads
 from orkas.providers.reading.reply import EventReply
 
@@ -230,24 +230,13 @@ class ContentReader(EventReply):
         return self._finish is not None or bool(self._feedback.get("blockReason"))
 
     def close(self) -> AssistantMessage:
-        if self._error is not None:
-            raise self._error
-        if not self._ended:
-            raise broken_off(self._vendor)
+        self._end_of(self._ended or None)
         return self._message("content_filter" if self._finish is None else stop_reason(self._finish))
-
-    def partial(self) -> AssistantMessage:
-        message = self._message("error")
-        settle([b for b in message.content if type(b) is ToolCall], "error")
-        return message
 
     def _message(self, reason: StopReason) -> AssistantMessage:
         content = self._content()
         calls = [b for b in content if type(b) is ToolCall]
-        if reason == "stop" and calls:
-            reason = "tool_use"
-        if reason != "error":  # such a reply is asked for again as a whole, and none of its calls runs
-            settle(calls, reason)
+        reason = settled(calls, reason)
         usage = usage_of(self._usage) if self._usage is not None else None
         return AssistantMessage(content, self._model, API, reason, usage, id=new_id(), ts=now(), vendor=self._details())
 

@@ -26,7 +26,8 @@ from orkas.providers.catalog import Gemini, gemini, model_info
 from orkas.providers.clouds.vertex import is_api_key
 from orkas.providers.google.schema import openapi
 from orkas.providers.vendors import Quirks
-from orkas.providers.writing.history import History, Piece, ToolBytes, Writer
+from orkas.providers.writing.history import History, Piece, ToolBytes
+from orkas.providers.writing.order import TurnAbout
 from orkas.providers.writing.schemas import clean
 from orkas.providers.writing.transform import (
     EMPTY,
@@ -161,16 +162,18 @@ class _Waiting:
         self.pictures: list[dict[str, Any]] = []
 
 
-class ContentsWriter(Writer):
+class ContentsWriter(TurnAbout):
     """Writes one history for one target. Neighbours of the same role become one content, but the results of a round
     stand alone: Google counts them against its calls."""
+
+    opening = _OPEN
+    go_on = _CONTINUE
 
     def __init__(self, target: str, traits: Gemini, media: Callable[[str], bytes] | None) -> None:
         super().__init__()
         self._target = target
         self._traits = traits
         self._media = media
-        self._role = ""
         self._calls: dict[str, deque[tuple[str, str]]] = {}
         self._results = _Waiting()
 
@@ -195,17 +198,6 @@ class ContentsWriter(Writer):
         if self._role == "model":
             return [*self.written(), *ending, b",", _OPEN["user"], _CONTINUE, b"]}"]
         return [*self.written(), *ending]
-
-    def _put(self, role: str, parts: bytes) -> None:
-        if role == self._role:
-            self.write(b",", parts)
-            return
-        if self.empty and role == "model":  # a conversation begins with the user
-            self.write(_OPEN["user"], _CONTINUE)
-        if not self.empty:
-            self.write(b"]},")
-        self.write(_OPEN[role], parts)
-        self._role = role
 
     # -------------------------------------------------------------- results
 

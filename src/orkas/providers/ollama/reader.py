@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
+    StopReason,
     Text,
     Thinking,
     ToolCall,
@@ -19,7 +20,7 @@ from orkas.providers.base import Part, TextPart, ThinkingPart
 from orkas.providers.ollama.request import API
 from orkas.providers.ollama.wire import Call, Chunk, Lines, decode, decode_lines, stop_reason, tolerant, usage_of
 from orkas.providers.reading.body import Body, broken_off, is_damaged, is_utf8, whole_pairs
-from orkas.providers.reading.calls import given, new_call_id, settle, take_back
+from orkas.providers.reading.calls import given, new_call_id, settled, take_back
 from orkas.providers.reading.reply import Reply
 
 __all__ = ["LinesReader"]
@@ -176,25 +177,9 @@ class LinesReader(Reply):
     # -------------------------------------------------------------- closing
 
     def close(self) -> AssistantMessage:
-        if self._error is not None:
-            raise self._error
-        if self._last is None:
-            raise broken_off(self._vendor)
-        message = self._message(self._last)
-        calls = [b for b in message.content if type(b) is ToolCall]
-        if message.stop_reason == "stop" and calls:
-            message.stop_reason = "tool_use"
-        if message.stop_reason != "error":  # such a reply is asked for again as a whole, and none of its calls runs
-            settle(calls, message.stop_reason)
-        return message
+        return self._message(stop_reason(self._end_of(self._last).done_reason))
 
-    def partial(self) -> AssistantMessage:
-        message = self._message(self._last)
-        message.stop_reason = "error"
-        settle([b for b in message.content if type(b) is ToolCall], "error")
-        return message
-
-    def _message(self, last: Chunk | None) -> AssistantMessage:
+    def _message(self, reason: StopReason) -> AssistantMessage:
         self._settle_held()
         content: list[Block] = []
         for piece in self._spoken:
@@ -202,6 +187,6 @@ class LinesReader(Reply):
                 content.append(replace(piece.call))  # a copy: what is taken back in a part stays whole here
             elif joined := "".join(piece.pieces):
                 content.append(Text(text=joined) if piece.kind == "text" else Thinking(text=joined))
-        reason = stop_reason(last.done_reason) if last is not None else "error"
-        usage = usage_of(last) if last is not None else None
+        reason = settled([b for b in content if type(b) is ToolCall], reason)
+        usage = usage_of(self._last) if self._last is not None else None
         return AssistantMessage(content, self._model, API, reason, usage, id=new_id(), ts=now())

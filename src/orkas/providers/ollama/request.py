@@ -9,7 +9,6 @@ from typing import Any
 from orkas.infra.messages import (
     AssistantMessage,
     Image,
-    Message,
     Text,
     Thinking,
     ToolCall,
@@ -20,7 +19,8 @@ from orkas.infra.messages import (
 )  # fmt: skip
 from orkas.providers.base import CompletionParams, OutputSchema, Request, ToolDef
 from orkas.providers.catalog import model_info
-from orkas.providers.writing.history import History, Piece, ToolBytes, Writer
+from orkas.providers.writing.history import History, ToolBytes
+from orkas.providers.writing.order import InOrder
 from orkas.providers.writing.output import Shape
 from orkas.providers.writing.schemas import clean
 from orkas.providers.writing.transform import (
@@ -121,9 +121,6 @@ def _tool(tool: ToolDef) -> dict[str, Any]:
 
 # ------------------------------------------------------------------ messages
 
-_CONTINUE = b'{"role":"user","content":"Continue."}'
-
-
 class _Pictures:
     """How many pictures were written, and the bytes they take: they are no text, and weigh something else."""
 
@@ -134,7 +131,7 @@ class _Pictures:
         self.count = 0
 
 
-class ChatWriter(Writer):
+class ChatWriter(InOrder):
     """Writes one history for one target, message after message."""
 
     def __init__(self, target: str, media: Callable[[str], bytes] | None) -> None:
@@ -143,24 +140,8 @@ class ChatWriter(Writer):
         self._target = target
         self._media = media
         self._calls: dict[str, deque[tuple[str, str]]] = {}
-        self._last: type = Message  # type: ignore[assignment]  # any that is no message's own
 
-    def add(self, message: Message) -> None:
-        if type(message) is ToolMessage:
-            data = self._tool(message)
-        elif type(message) is UserMessage:
-            data = self._user(message)
-        elif type(message) is not AssistantMessage or not (data := self._assistant(message)):
-            return
-        self.write(data) if self.empty else self.write(b",", data)
-        self._last = type(message)
-
-    def finish(self) -> list[Piece]:
-        if self._last is AssistantMessage:  # else the model would go on with its own words
-            return [*self.written(), b",", _CONTINUE]
-        return self.written()
-
-    def _tool(self, message: ToolMessage) -> bytes:
+    def result(self, message: ToolMessage) -> bytes:
         name, id = self._answered(message.tool_call_id)
         named = {"tool_name": name, "tool_call_id": id} if id else {"tool_name": name}
         ending = b"," + encode(named)[1:]
@@ -178,7 +159,7 @@ class ChatWriter(Writer):
         waiting = self._calls.get(id)
         return waiting.popleft() if waiting else ("unknown", "")
 
-    def _user(self, message: UserMessage) -> bytes:
+    def user(self, message: UserMessage) -> bytes:
         if not any(type(b) is Image for b in message.content):
             return self.kept(message) or self.keep(message, encode({"role": "user", "content": _said(message)}))
         data = self.kept(message) or self.keep(message, encode(self._seen(message)))
@@ -202,7 +183,7 @@ class ChatWriter(Writer):
             return ""
         return data
 
-    def _assistant(self, message: AssistantMessage) -> bytes:
+    def assistant(self, message: AssistantMessage) -> bytes:
         same = is_own(message, model=self._target, api=API)
         for call in message.content:
             if type(call) is ToolCall:

@@ -20,7 +20,7 @@ from orkas.infra.messages import (
 from orkas.providers.base import Part, TextPart, ThinkingPart
 from orkas.providers.openai_chat.request import API
 from orkas.providers.openai_chat.wire import Choice, Chunk, Delta, Function, decode, decode_all, tolerant, usage_of
-from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
+from orkas.providers.reading.body import is_utf8, whole_pairs
 from orkas.providers.reading.calls import Calls, settle
 from orkas.providers.reading.payloads import decoded
 from orkas.providers.reading.reply import EventReply
@@ -212,10 +212,7 @@ class ChatReader(EventReply):
     def close(self) -> AssistantMessage:
         if self._finish in _FAULTS and self._error is None:
             self._fail(encode({"error": {"type": _FAULTS[self._finish], "message": self._finish}}))
-        if self._error is not None:
-            raise self._error
-        if self._finish is None and not self._ended():
-            raise broken_off(self._vendor)
+        self._end_of(self._finish is not None or self._ended() or None)
         return self._message(_stop(self._finish or "", bool(self._calls)))
 
     def _ended(self) -> bool:
@@ -225,16 +222,13 @@ class ChatReader(EventReply):
             return False
         return self._blank or bool((self._text or self._held or self._refusal) and not self._calls)
 
-    def partial(self) -> AssistantMessage:
-        return self._message("error")
-
-    def _message(self, stop_reason: StopReason) -> AssistantMessage:
+    def _message(self, reason: StopReason) -> AssistantMessage:
         content: list[Block] = self._thoughts()
         text = well_formed("".join(self._text) + self._held)
         if text:
             content.append(Text(text=text))
         calls = self._calls.build()
-        settle(calls, stop_reason)
+        settle(calls, reason)
         content.extend(calls)
         vendor: dict[str, Any] = {}
         if self._refusal:
@@ -243,7 +237,7 @@ class ChatReader(EventReply):
             vendor["extra_content"] = scrub(self._extra)
         usage = usage_of(self._usage) if self._usage else None
         return AssistantMessage(
-            content, self._model, API, stop_reason, usage, id=new_id(), ts=now(), vendor=vendor or None
+            content, self._model, API, reason, usage, id=new_id(), ts=now(), vendor=vendor or None
         )
 
     def _thoughts(self) -> list[Block]:

@@ -34,8 +34,8 @@ from orkas.providers.openai_responses.wire import (
     tolerant,
     usage_of,
 )
-from orkas.providers.reading.body import broken_off, is_utf8, whole_pairs
-from orkas.providers.reading.calls import parse_arguments, settle, spelled, take_back, tell_apart
+from orkas.providers.reading.body import is_utf8, whole_pairs
+from orkas.providers.reading.calls import parse_arguments, settled, spelled, take_back, tell_apart
 from orkas.providers.reading.payloads import decoded
 from orkas.providers.reading.reply import EventReply
 
@@ -270,27 +270,18 @@ class ResponsesReader(EventReply):
     # -------------------------------------------------------------- closing
 
     def close(self) -> AssistantMessage:
-        if self._error is not None:
-            raise self._error
-        if not self.done or self._stop is None:
-            raise broken_off(self._vendor)
-        return self._message(self._stop)
+        return self._message(self._end_of(self._stop if self.done else None))
 
-    def partial(self) -> AssistantMessage:
-        return self._message("error")
-
-    def _message(self, stop_reason: StopReason) -> AssistantMessage:
+    def _message(self, reason: StopReason) -> AssistantMessage:
         items = sorted(self._items, key=lambda i: i.index)
         content = [block for item in items for block in _blocks(item)]
         calls = [b for b in content if type(b) is ToolCall]
         tell_apart(calls)
-        if calls and stop_reason == "stop":
-            stop_reason = "tool_use"
-        settle(calls, stop_reason)
+        reason = settled(calls, reason)
         refusal = "".join(w.whole() for i in items for (kind, _), w in sorted(i.words.items()) if kind == "refusal")
         usage = usage_of(self._usage) if self._usage else None
         return AssistantMessage(
-            content, self._model, API, stop_reason, usage, id=new_id(), ts=now(),
+            content, self._model, API, reason, usage, id=new_id(), ts=now(),
             vendor={"refusal": refusal} if refusal else None,
         )  # fmt: skip
 

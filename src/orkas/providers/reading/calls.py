@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from orkas.infra.messages import ToolCall, encode, scrub, well_formed
+from orkas.infra.messages import StopReason, ToolCall, encode, scrub, well_formed
 
 __all__ = [
     "Calls", "given", "new_call_id", "parse_arguments", "settle", "spelled", "take_back",
@@ -236,6 +236,16 @@ def settle(calls: list[ToolCall], stop_reason: str) -> None:
         doomed = calls[-1:] if stop_reason in ("length", "overflow") else []
     for call in doomed:
         take_back(call)
+
+
+def settled(calls: list[ToolCall], reason: StopReason) -> StopReason:
+    """Why a reply with these calls ended, and what must never run of it taken back. One that ended in an error is asked
+    for again as a whole: its calls stay as they came, and none runs."""
+    if reason == "stop" and calls:
+        reason = "tool_use"
+    if reason != "error":
+        settle(calls, reason)
+    return reason
 
 
 def take_back(call: ToolCall) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from orkas.infra.errors import ProviderError
+from orkas.infra.messages import AssistantMessage, StopReason, ToolCall
 from orkas.providers.base import Part
-from orkas.providers.reading.body import Body
+from orkas.providers.reading.body import Body, broken_off
+from orkas.providers.reading.calls import settle
 from orkas.providers.reading.payloads import odd
 
 __all__ = ["EventReply", "Reply"]
@@ -24,6 +26,24 @@ class Reply:
         self._model = model
         self._vendor = model.partition("/")[0]
         self._error: ProviderError | None = None
+
+    def partial(self) -> AssistantMessage:
+        """What has come so far, as a message. None of its calls ever runs."""
+        message = self._message("error")
+        settle([b for b in message.content if type(b) is ToolCall], "error")
+        return message
+
+    def _message(self, reason: StopReason) -> AssistantMessage:
+        """What has come, with this reason for its end."""
+        raise NotImplementedError
+
+    def _end_of(self, end: T | None) -> T:
+        """What ended the reply. Raises what the vendor refused or, without an end, that the reply broke off."""
+        if self._error is not None:
+            raise self._error
+        if end is None:
+            raise broken_off(self._vendor)
+        return end
 
     def _fail(self, payload: bytes) -> None:
         """The reply carried an error, in the vendor's words."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from orkas.infra.messages import AssistantMessage, Image, Text, ToolCall, ToolMessage, UserMessage, encode, text_of
 from orkas.providers.base import ToolDef
-from orkas.providers.writing.history import Writer
+from orkas.providers.writing.order import InOrder
 from orkas.providers.writing.schemas import clean
 from orkas.providers.writing.transform import (
     EMPTY,
@@ -33,7 +33,7 @@ def call_entry(call: ToolCall, wire: str) -> dict[str, Any]:
     return {"id": wire, "type": "function", "function": function}
 
 
-class ChatForm(Writer):
+class ChatForm(InOrder):
     """Writes one history for one target, with call ids of this form. A dialect adds ``record`` and the order."""
 
     def __init__(self, target: str, ids: str, media: Callable[[str], bytes] | None) -> None:
