@@ -355,6 +355,15 @@ def _tools(body: dict[str, Any]) -> Iterator[Rejection]:
             seen.add(str(tool.get("name")))
         elif not isinstance(tool.get("type"), str):
             yield missing(f"tools[{i}].type")
+        elif tool["type"] in ("web_search", "web_search_2025_08_26"):
+            for name in sorted(tool.keys() - _SEARCH):
+                yield unknown(f"tools[{i}].{name}")
+    most = body.get("max_tool_calls")
+    if most is not None and (not isinstance(most, int) or most < 1):
+        yield wrong_type("max_tool_calls", "an integer of at least 1", most)
+
+
+_SEARCH = words("type external_web_access filters search_context_size user_location return_token_budget")
 
 
 def _no_value(value: str, supported: Any, at: str) -> Rejection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
 
 import msgspec
@@ -14,7 +14,12 @@ from orkas.infra.errors import ProviderError, ToolFailed
 from orkas.infra.net import Http, Limits
 from orkas.infra.secrets import Secret
 
-__all__ = ["NAMES", "Engine", "EngineFailed", "Hit", "ask", "ask_json", "query_of", "ready", "rows"]
+if TYPE_CHECKING:
+    from orkas.harness.tool import ToolContext
+
+__all__ = [
+    "NAMES", "Engine", "EngineFailed", "Found", "Hit", "TurnEngine", "ask", "ask_json", "query_of", "ready", "rows",
+]  # fmt: skip
 
 TIMEOUT_S = 20.0
 """Seconds for one engine."""
@@ -30,7 +35,21 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class EngineFailed(ToolFailed):
-    """This engine gave no answer; another one may."""
+    """This engine gave no answer; another one may. ``cost_usd``: what it cost all the same; None: not known."""
+
+    def __init__(self, message: str, *, hint: str = "", cost_usd: float | None = 0.0) -> None:
+        super().__init__(message, hint=hint)
+        self.cost_usd = cost_usd
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What an engine of the turn found."""
+
+    hits: list[Hit]
+    by: str
+    """Who searched, in words."""
+    cost_usd: float | None = 0.0
+    """None: not known."""
 
 
 class Engine(Protocol):
@@ -45,8 +64,21 @@ class Engine(Protocol):
         ...
 
 
-def ready(chosen: Sequence[str], settings: Mapping[str, str], environ: Mapping[str, str]) -> list[Engine]:
-    """The engines to ask, in order: those that were chosen, else the first that has what it needs.
+class TurnEngine(Protocol):
+    """An engine that searches with what the turn has: who answers in it, and what may still be spent."""
+
+    name: str
+
+    async def search_in(self, context: ToolContext, query: str, count: int) -> Found:
+        """As ``Engine.search``."""
+        ...
+
+
+def ready(
+    chosen: Sequence[str], settings: Mapping[str, str], environ: Mapping[str, str]
+) -> list[Engine | TurnEngine]:
+    """The engines to ask, in order: those that were chosen, else the first that has what it needs. The vendor's is only
+    asked where it was chosen: it costs money.
 
     ``settings``: ``searxng``, the address of the user's own. ``environ``: keys, and other addresses (``…_BASE_URL``).
 
@@ -57,14 +89,16 @@ def ready(chosen: Sequence[str], settings: Mapping[str, str], environ: Mapping[s
     from orkas.tools.engines.duckduckgo import DuckDuckGo
     from orkas.tools.engines.searxng import SearXNG
     from orkas.tools.engines.tavily import Tavily
+    from orkas.tools.engines.vendor import VendorSearch
 
     brave, tavily = environ.get("BRAVE_API_KEY", "").strip(), environ.get("TAVILY_API_KEY", "").strip()
     searxng = settings.get("searxng", "")
-    made: dict[str, Engine | None] = {
+    made: dict[str, Engine | TurnEngine | None] = {
         "brave": Brave(Secret(brave), environ.get("BRAVE_BASE_URL", "")) if brave else None,
         "tavily": Tavily(Secret(tavily), environ.get("TAVILY_BASE_URL", "")) if tavily else None,
         "searxng": SearXNG(searxng) if searxng else None,
         "duckduckgo": DuckDuckGo(environ.get("DUCKDUCKGO_BASE_URL", "")),
+        "vendor": VendorSearch(),
     }
     if not chosen:
         return [next(engine for engine in made.values() if engine is not None)]

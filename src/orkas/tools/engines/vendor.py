@@ -1,0 +1,92 @@
+"""The search of the vendor whose model answers in the turn: one more request to it, which holds the query alone."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+from orkas.infra.errors import ProviderError
+from orkas.tools.beside import asked
+from orkas.tools.engines.base import EngineFailed, Found, Hit
+
+if TYPE_CHECKING:
+    from orkas.harness.tool import ToolContext
+    from orkas.providers.searching import Findings, Search
+
+__all__ = ["VendorSearch"]
+
+_TIMEOUT_S = 75.0
+"""Seconds for all attempts: a model reads before it answers, and the engines behind it need some of the tool's time."""
+_ELSE = "name another engine in search.engine"
+_WHY = {
+    "max_uses_exceeded": "would search more often than one request may",
+    "too_many_requests": "has been asked to search too often",
+    "query_too_long": "finds the query too long",
+    "request_too_large": "finds the request too large",
+    "invalid_tool_input": "did not take what its own model searched for",
+    "unavailable": "cannot search at the moment",
+}
+"""What a vendor's tool says of its own failure; the codes are Anthropic's. Source: its page on web search."""
+_WAYS = {"query_too_long": "search with fewer words", "request_too_large": "search with fewer words"}
+
+
+class VendorSearch:
+    name = "vendor"
+
+    async def search_in(self, context: ToolContext, query: str, count: int) -> Found:
+        search = _search(context)
+        vendor = search.vendor
+        if not context.payable(most := search.most_usd):
+            raise EngineFailed(_too_dear(vendor, most), hint=_ELSE)
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                findings = await asked(lambda: search.ask(query[:400]), context.progress, brief=True)
+        except TimeoutError:
+            what = f"{vendor} did not search within {_TIMEOUT_S:g} seconds"
+            raise EngineFailed(what + _counted(most), hint="try again later", cost_usd=most) from None
+        except ProviderError as error:
+            lost = error.class_ in ("connection", "timeout") and error.reached and error.status is None
+            what = f"{vendor} did not search: {error.message[:300]}{_counted(most) if lost else ''}"
+            raise EngineFailed(what, hint=error.hint or "try again later", cost_usd=most if lost else 0.0) from None
+        cost = search.cost(findings)
+        if not findings.sources and (why := _failure(vendor, findings)):
+            raise EngineFailed(why, hint=_WAYS.get(findings.error, "try again later"), cost_usd=cost)
+        hits = [Hit(source.title, source.url, source.snippet) for source in findings.sources[:count]]
+        return Found(hits, f"{vendor}'s own search", cost)
+
+
+def _search(context: ToolContext) -> Search:
+    """The search of whoever answers in the turn now.
+
+    Raises:
+        EngineFailed: nobody does, or that vendor has none.
+    """
+    from orkas.providers.searching import offered
+
+    if context.seated is None:
+        raise EngineFailed("a vendor searches only in a turn of one of its models", hint=_ELSE)
+    provider, model = context.seated()
+    if (search := offered(provider, model)) is None:
+        raise EngineFailed(f"{provider.id} has no web search that is known here", hint=_ELSE)
+    return search
+
+
+def _too_dear(vendor: str, usd: float | None) -> str:
+    if usd is None:
+        return f"this turn has a cost limit, and what a search by {vendor} costs is not known"
+    return f"a search by {vendor} may cost ${usd:.2f}, which would pass the cost limit of this turn"
+
+
+def _counted(most: float | None) -> str:
+    return "" if most is None else f" (it may have cost up to ${most:.2f}, which is counted)"
+
+
+def _failure(vendor: str, findings: Findings) -> str:
+    """Why nothing was found, where that is a failure; empty where it is an answer."""
+    if findings.refusal:
+        return f"{vendor} did not search: {' '.join(findings.refusal.split())[:300]}"
+    if findings.error:
+        code = re.sub(r"[^a-z_]", "", findings.error.lower())[:40]
+        return f"{vendor} {_WHY.get(code, f'failed to search ({code})')}"
+    return "" if findings.searches else f"the model of {vendor} answered without a search"
