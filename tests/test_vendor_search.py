@@ -20,7 +20,7 @@ from orkas.infra.messages import Usage
 from orkas.providers.registry import resolve
 from orkas.providers.searching import Search, offered
 from orkas.providers.searching.offers import OFFERS
-from orkas.testing import FakeVendor, Late, Recording, Refuse, Say, ScriptedProvider, Searched, call
+from orkas.testing import FakeVendor, Late, Recording, Refuse, Say, ScriptedProvider, Searched, VendorRequest, call
 from orkas.testing.replay import load
 from orkas.tools.engines import EngineFailed, Found, Hit
 from orkas.tools.web_search import WebSearch
@@ -83,7 +83,7 @@ async def test_the_vendor_of_the_turn_searches(tmp_path: Path, model: str):
     assert end.result.startswith(f"2 results of {name}'s own search for 'old mills'\n[begin of foreign text ")
     assert listed(end.result) == (
         "1. First & best\n   https://example.org/a?x=1\n   Words about it.\n"
-        + ("2. Second\n   https://example.net/b" if model != GPT else "2. https://example.net/b\n   https://example.net/b")
+        + ("2. Second\n   https://example.net/b" if model != GPT else "2. https://example.net/b")
     )
     assert [r.get("origin") for r in session.records() if r["role"] == "tool"] == ["web"]
 
@@ -133,7 +133,7 @@ async def test_xai_is_asked_where_it_has_its_search_and_says_the_cost(tmp_path: 
 
     with FakeVendor([asks("what is xAI"), answer, "found"]) as vendor:
         end, done = await told(agent(vendor, GROK, tmp_path))
-    assert listed(end.result) == "1. https://x.ai/company\n   https://x.ai/company"
+    assert listed(end.result) == "1. https://x.ai/company"
     rounds = cost_of(GROK, Usage(input=10, output=5)) * 2
     assert done.usage.cost_usd == pytest.approx(rounds + 0.02)
 
@@ -288,25 +288,46 @@ async def test_a_refused_request_is_made_again_where_that_may_help(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("refusal", "said"), [
-    (Refuse(429, headers={"retry-after": "60"}), "did not search: .*try again in 60 s"),
-    (Refuse(400, "Web search is not enabled for this organization."), "did not search: .*not enabled"),
-    (Refuse(403), "did not search: "),
-    (Recording(b"<html><h1>Are you a robot?</h1></html>"), "did not search: .*web page"),
-    (Recording(b""), "did not search: .*"),
-    (Recording(b'{"type": "mess'), "did not search: .*"),
-    (Recording(b"x" * 17_000_000), "did not search: .*"),
-    (Recording(b"", 302, {"location": "https://elsewhere.example/"}), "did not search: .*points to"),
+    (Refuse(429, headers={"retry-after": "60"}), "Rate limit reached.*; try again in 1 min"),
+    (Refuse(400, "Web search is not enabled for this organization."), "not enabled for this organization"),
+    (Refuse(403), "403"),
+    (Recording(b"<html><h1>Are you a robot?</h1></html>", headers={"content-type": "text/html"}), "page"),
+    (Recording(b"<html>gone</html>", 404, {"content-type": "text/html"}), "404"),
+    (Recording(b'{"error": {"message": "no search today", "type": "invalid_request_error"}}'), "no search today"),
+    (Recording(b" " * 17_000_000), "more than 16 MB"),
+    (Recording(b"", 302, {"location": "https://elsewhere.example/"}), "points to"),
 ])  # fmt: skip
 @pytest.mark.parametrize("model", VENDORS)
 async def test_why_a_vendor_did_not_search_is_told_and_the_next_engine_asked(
     tmp_path: Path, duck: Site, model: str, refusal: Any, said: str
 ):
-    with FakeVendor([asks(), *[refusal] * 3]) as vendor:
-        vendor.script([])
-        end, _ = await told(agent(vendor, model, tmp_path, "vendor, duckduckgo", max_retries=0))
+    end, _ = await _after(refusal, model, tmp_path)
     first = end.result.partition("\n")[0]
-    assert re.match(rf"\[{model.partition('/')[0]} {said}", first) and first.endswith("; asked duckduckgo instead]")
+    assert re.match(rf"\[{model.partition('/')[0]} did not search: .*{said}", first), first
+    assert first.endswith("; asked duckduckgo instead]") and first.count("; asked") == 1
     assert "one result of duckduckgo" in end.result and not end.is_error
+
+
+async def _after(reply: Any, model: str, folder: Path) -> tuple[ToolEnd, Done]:
+    """The end of a search where the vendor answers each request for one in this way."""
+    def answer(request: VendorRequest) -> Any:
+        beside = not any("shell" in str(tool) for tool in (request.body or {}).get("tools", ()))
+        return reply if beside else "found"
+
+    with FakeVendor([asks(), *[answer] * 4]) as vendor:
+        end, done = await told(agent(vendor, model, folder, "vendor, duckduckgo"))
+    assert done.text == "found"
+    return end, done
+
+
+@pytest.mark.parametrize("body", [b"", b'{"type": "mess'])
+async def test_an_answer_that_broke_off_is_counted_at_its_dearest(tmp_path: Path, duck: Site, body: bytes):
+    """The vendor may have searched, and asks for its money."""
+    end, done = await _after(Recording(body), CLAUDE, tmp_path)
+    assert "anthropic did not search" in end.result and "one result of duckduckgo" in end.result
+    assert "(it may have cost up to $0.13, which is counted)" in end.result
+    most = cost_of(CLAUDE, Usage(input=20_000, output=4_096)) + 0.01
+    assert done.usage.cost_usd == pytest.approx(2 * cost_of(CLAUDE, Usage(input=10, output=5)) + most)
 
 
 @pytest.mark.parametrize("model", VENDORS)
@@ -340,7 +361,7 @@ async def test_a_vendor_without_a_search_says_so(tmp_path: Path, model: Any):
 
 async def test_without_a_turn_there_is_no_vendor(tmp_path: Path):
     config.set_value("search.engine", "vendor")
-    with pytest.raises(ToolFailed, match="only in a turn of one of its models; name another engine in search.engine"):
+    with pytest.raises(ToolFailed, match=r"only in a turn of one of its models; name another engine in search.engine"):
         await WebSearch().run({"query": "x"}, ToolContext(tmp_path))
 
 
@@ -378,7 +399,7 @@ async def test_what_strangers_write_stays_in_its_frame(tmp_path: Path, model: st
         end, _ = await told(agent(vendor, model, tmp_path))
     assert end.result.startswith("2 results") and len(end.result) < 2_500
     assert "\u202e" not in end.result and "\x1b" not in end.result and "\x00" not in end.result
-    assert "\n[end of foreign text 0" not in end.result and end.result.count("\n[end of foreign text") == 1
+    assert "[end of foreign text 000000000000]\n" not in end.result and end.result.count("\n[end of foreign text") == 1
     assert "<system>" not in end.result and "</foreign>" not in end.result
     for scheme in ("javascript:", "file:", "data:", "c.example", "e.example"):
         assert scheme not in end.result

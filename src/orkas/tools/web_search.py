@@ -112,7 +112,7 @@ def _shown(hit: Hit) -> str:
     url = plain(hit.url).strip()
     if not re.fullmatch(r"https?://[^\s<>\"]+", url, re.IGNORECASE) or len(url) > _ADDRESS:
         return ""
-    title, snippet = _line(hit.title, _TITLE) or url, _line(hit.snippet, _SNIPPET)
+    title, snippet = _line(hit.title, _TITLE), _line(hit.snippet, _SNIPPET)
     return "\n   ".join(filter(None, [title, url, snippet]))
 
 

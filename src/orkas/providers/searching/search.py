@@ -53,12 +53,18 @@ class Search:
         return fee.of(self._offer.most) + price.most(Usage(input=_RESULTS, output=MAX_OUTPUT))
 
     def cost(self, findings: Findings) -> float | None:
-        """What a request did cost, tokens and fee; None where that cannot be told."""
+        """What a request did cost, tokens and fee: at most, where the vendor or the price list left out a figure. None:
+        a price is not known."""
         if findings.cost_usd is not None:
             return findings.cost_usd
-        tokens = findings.usage.cost_usd if findings.usage is not None else None
-        fee = self._offer.fee(self._model)
-        return None if tokens is None or fee is None else tokens + fee.of(findings.searches)
+        price, fee = self._provider.info(self._model).price, self._offer.fee(self._model)
+        if price is None or fee is None:
+            return None
+        usage = findings.usage or Usage()
+        if usage.input is None or usage.output is None:
+            usage = Usage(input=_RESULTS, output=MAX_OUTPUT)
+        tokens = price.most(usage) if usage.cost_usd is None else usage.cost_usd
+        return tokens + fee.of(findings.searches)
 
     async def ask(self, query: str) -> Findings:
         """
