@@ -26,6 +26,8 @@ from orkas.tools.engines import EngineFailed, Found, Hit
 from orkas.tools.web_search import WebSearch
 from web_server import Site, page, site
 
+from cli_support import environ, orkas  # isort: skip
+
 CLAUDE, GPT, GEMINI, GROK = "anthropic/claude-sonnet-4-5", "openai/gpt-5", "google/gemini-2.5-flash", "xai/grok-4.3"
 VENDORS = [CLAUDE, GPT, GEMINI]
 PAGES = [
@@ -322,12 +324,25 @@ async def _after(reply: Any, model: str, folder: Path) -> tuple[ToolEnd, Done]:
 
 @pytest.mark.parametrize("body", [b"", b'{"type": "mess'])
 async def test_an_answer_that_broke_off_is_counted_at_its_dearest(tmp_path: Path, duck: Site, body: bytes):
-    """The vendor may have searched, and asks for its money."""
+    """The vendor may have searched, each time that it was asked, and wants its money."""
     end, done = await _after(Recording(body), CLAUDE, tmp_path)
     assert "anthropic did not search" in end.result and "one result of duckduckgo" in end.result
-    assert "(it may have cost up to $0.13, which is counted)" in end.result
+    assert "(it may have cost up to $0.26, which is counted)" in end.result
     most = cost_of(CLAUDE, Usage(input=20_000, output=4_096)) + 0.01
-    assert done.usage.cost_usd == pytest.approx(2 * cost_of(CLAUDE, Usage(input=10, output=5)) + most)
+    assert done.usage.cost_usd == pytest.approx(2 * cost_of(CLAUDE, Usage(input=10, output=5)) + 2 * most)
+
+
+async def test_what_broke_off_is_not_made_again_beyond_the_cost_limit(tmp_path: Path):
+    with FakeVendor([asks(), Recording(b""), "found"]) as vendor:
+        end, done = await told(agent(vendor, CLAUDE, tmp_path, max_cost=0.2))
+    assert end.is_error and "a search by anthropic may cost $0.13" in end.result and len(vendor.requests) == 3
+    assert done.text == "found" and done.usage.cost_usd == pytest.approx(0.13, abs=0.01)
+
+
+async def test_what_broke_off_before_a_good_answer_is_counted_too(tmp_path: Path):
+    with FakeVendor([asks(), Recording(b""), Searched(PAGES), "found"]) as vendor:
+        _, done = await told(agent(vendor, CLAUDE, tmp_path))
+    assert done.usage.cost_usd is not None and 0.16 < done.usage.cost_usd < 0.18
 
 
 @pytest.mark.parametrize("model", VENDORS)
@@ -363,6 +378,16 @@ async def test_without_a_turn_there_is_no_vendor(tmp_path: Path):
     config.set_value("search.engine", "vendor")
     with pytest.raises(ToolFailed, match=r"only in a turn of one of its models; name another engine in search.engine"):
         await WebSearch().run({"query": "x"}, ToolContext(tmp_path))
+
+
+def test_the_tool_by_itself_asks_the_vendor_of_the_users_model(tmp_path: Path):
+    config.set_value("search.engine", "vendor")
+    with FakeVendor([Searched(PAGES)]) as vendor:
+        env = environ(ORKAS_MODEL=CLAUDE, ANTHROPIC_API_KEY="key-of-the-vendor", ANTHROPIC_BASE_URL=vendor.base_url)
+        ran = orkas("tool", "run", "web_search", '{"query": "old mills"}', env=env, cwd=tmp_path)
+    assert ran.status == 0 and "2 results of anthropic's own search" in ran.out and not ran.err, ran
+    ran = orkas("tool", "run", "web_search", '{"query": "old mills"}', env=environ(ORKAS_MODEL="demo/offline"), cwd=tmp_path)
+    assert ran.status == 1 and "demo has no web search that is known here" in ran.out
 
 
 async def test_a_key_is_not_sent(tmp_path: Path):

@@ -36,24 +36,61 @@ class VendorSearch:
 
     async def search_in(self, context: ToolContext, query: str, count: int) -> Found:
         search = _search(context)
-        vendor = search.vendor
-        if not context.payable(most := search.most_usd):
-            raise EngineFailed(_too_dear(vendor, most), hint=_ELSE)
+        vendor, asking = search.vendor, _Asking(search, query[:400], context)
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                findings = await asked(lambda: search.ask(query[:400]), context.progress, brief=True)
+                findings = await asked(asking.attempt, context.progress, brief=True)
         except TimeoutError:
-            what = f"{vendor} did not search within {_TIMEOUT_S:g} seconds"
-            raise EngineFailed(what + _counted(most), hint="try again later", cost_usd=most) from None
+            asking.broke_off()
+            what = f"{vendor} did not search within {_TIMEOUT_S:g} seconds{asking.counted}"
+            raise EngineFailed(what, hint="try again later", cost_usd=asking.lost) from None
         except ProviderError as error:
-            lost = error.class_ in ("connection", "timeout") and error.reached and error.status is None
-            what = f"{vendor} did not search: {error.message[:300]}{_counted(most) if lost else ''}"
-            raise EngineFailed(what, hint=error.hint or "try again later", cost_usd=most if lost else 0.0) from None
-        cost = search.cost(findings)
+            what = f"{vendor} did not search: {error.message[:300]}{asking.counted}"
+            raise EngineFailed(what, hint=error.hint or "try again later", cost_usd=asking.lost) from None
+        cost = _sum(asking.lost, search.cost(findings))
         if not findings.sources and (why := _failure(vendor, findings)):
             raise EngineFailed(why, hint=_WAYS.get(findings.error, "try again later"), cost_usd=cost)
         hits = [Hit(source.title, source.url, source.snippet) for source in findings.sources[:count]]
         return Found(hits, f"{vendor}'s own search", cost)
+
+
+class _Asking:
+    """Attempts at one search. What broke off is counted at its dearest: the vendor may have searched all the same."""
+
+    def __init__(self, search: Search, query: str, context: ToolContext) -> None:
+        self.lost: float | None = 0.0
+        """USD for what broke off; None: not known."""
+        self._search, self._query, self._context = search, query, context
+        self._most = search.most_usd
+        self._payable = False
+
+    async def attempt(self) -> Findings:
+        """
+        Raises:
+            EngineFailed: it would pass the cost limit.
+            ProviderError: as the request.
+        """
+        if not self._payable and not self._context.payable(self._most):
+            raise EngineFailed(_too_dear(self._search.vendor, self._most), hint=_ELSE, cost_usd=self.lost)
+        self._payable = True
+        try:
+            return await self._search.ask(self._query)
+        except ProviderError as error:
+            if error.class_ in ("connection", "timeout") and error.reached and error.status is None:
+                self.broke_off()
+            raise
+
+    def broke_off(self) -> None:
+        self.lost = _sum(self.lost, self._most)
+        self._payable = False
+
+    @property
+    def counted(self) -> str:
+        return f" (it may have cost up to ${self.lost:.2f}, which is counted)" if self.lost else ""
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 def _search(context: ToolContext) -> Search:
@@ -76,10 +113,6 @@ def _too_dear(vendor: str, usd: float | None) -> str:
     if usd is None:
         return f"this turn has a cost limit, and what a search by {vendor} costs is not known"
     return f"a search by {vendor} may cost ${usd:.2f}, which would pass the cost limit of this turn"
-
-
-def _counted(most: float | None) -> str:
-    return "" if most is None else f" (it may have cost up to ${most:.2f}, which is counted)"
 
 
 def _failure(vendor: str, findings: Findings) -> str:
