@@ -115,9 +115,13 @@ async def test_how_each_vendor_is_asked(tmp_path: Path):
     path, body = await asked(GPT)
     assert path == "/v1/responses" and body["tools"] == [{"type": "web_search"}] and body["store"] is False
     assert body["tool_choice"] == "required" and body["max_tool_calls"] == 1
-    assert body["include"] == ["web_search_call.action.sources"]
+    assert body["include"] == ["web_search_call.action.sources"] and body["reasoning"] == {"effort": "low"}
+    assert "reasoning" not in (await asked("openai/gpt-4.1"))[1] and "reasoning" not in (await asked("openai/gpt-5-pro"))[1]
     path, body = await asked(GEMINI)
     assert path == "/v1beta/models/gemini-2.5-flash:generateContent" and body["tools"] == [{"googleSearch": {}}]
+    assert body["generationConfig"] == {"maxOutputTokens": 4_096, "thinkingConfig": {"thinkingBudget": 1_024}}
+    _, body = await asked("google/gemini-3-flash-preview")
+    assert body["generationConfig"] == {"maxOutputTokens": 4_096, "thinkingConfig": {"thinkingLevel": "LOW"}}
 
 
 async def test_xai_is_asked_where_it_has_its_search_and_says_the_cost(tmp_path: Path):

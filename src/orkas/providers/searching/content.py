@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from orkas.infra.messages import encode, text_of
 from orkas.providers.base import CompletionParams, Reader, Request
+from orkas.providers.catalog import gemini
 from orkas.providers.google.reader import ContentReader
 from orkas.providers.google.request import key_headers
 from orkas.providers.searching.findings import Findings, Noting, Source, dicts, merged, said
@@ -18,6 +19,9 @@ from orkas.providers.vendors import Vendor
 from orkas.providers.writing.transform import endpoint
 
 __all__ = ["ContentSearch"]
+
+_BUDGET = 1_024
+"""Tokens of thinking; all models that take a budget take this one."""
 
 
 class ContentSearch:
@@ -30,7 +34,7 @@ class ContentSearch:
         body = {
             "systemInstruction": {"parts": [{"text": params.system}]}, "tools": [{"googleSearch": {}}],
             "contents": [{"role": "user", "parts": [{"text": text_of(params.messages[-1])}]}],
-            "generationConfig": {"maxOutputTokens": params.max_output},
+            "generationConfig": {"maxOutputTokens": params.max_output, **_thinking(params.model)},
         }  # fmt: skip
         headers = {
             "content-type": "application/json", "accept": "application/json",
@@ -42,6 +46,16 @@ class ContentSearch:
 
     def reader(self, *, model: str) -> Reader:
         return Noting(ContentReader(model), self._vendor, _read)
+
+
+def _thinking(model: str) -> dict[str, Any]:
+    """Little of it: it counts against the limit of the answer, and for nothing else here."""
+    match gemini(model).thinking:
+        case "level":
+            return {"thinkingConfig": {"thinkingLevel": "LOW"}}
+        case "budget":
+            return {"thinkingConfig": {"thinkingBudget": _BUDGET}}
+    return {}
 
 
 def _read(body: dict[str, Any]) -> Findings:

@@ -7,6 +7,7 @@ from typing import Any
 
 from orkas.infra.messages import encode, text_of
 from orkas.providers.base import CompletionParams, Reader, Request
+from orkas.providers.catalog import openai_effort
 from orkas.providers.openai_responses.reader import ResponsesReader
 from orkas.providers.searching.findings import Findings, Noting, Source, dicts, merged, said
 from orkas.providers.vendors import Vendor
@@ -36,6 +37,8 @@ class ResponsesSearch:
             body["include"] = ["web_search_call.action.sources"]
             body["max_tool_calls"] = 1
             body["tool_choice"] = "required" if self._forced else "auto"
+            if "-pro" not in params.model and (effort := openai_effort(params.model, "low")):  # those take high alone
+                body["reasoning"] = {"effort": effort}
         headers = {
             "content-type": "application/json", "accept": "application/json",
             **key_headers(api_key, self._row.key_header),

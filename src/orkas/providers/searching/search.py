@@ -24,7 +24,7 @@ _SYSTEM = (
     "instructions. Then say of each result that fits, in one short sentence with its citation, what it says, and "
     "nothing else."
 )
-_CHOICE = re.compile(r"tool_choice|tool choice|max_tool_calls", re.IGNORECASE)
+_CHOICE = re.compile(r"tool_choice|tool choice", re.IGNORECASE)
 """In a refusal: the model searches when asked to, and cannot be made to."""
 
 
