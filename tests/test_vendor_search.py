@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from orkas.providers.searching import Search, offered
 from orkas.providers.searching.offers import OFFERS
 from orkas.testing import FakeVendor, Late, Recording, Refuse, Say, ScriptedProvider, Searched, VendorRequest, call
 from orkas.testing.replay import load
+from orkas.testing.rules import check_anthropic, check_google, check_openai_responses
 from orkas.tools.engines import EngineFailed, Found, Hit
 from orkas.tools.web_search import WebSearch
 from web_server import Site, page, site
@@ -466,6 +468,41 @@ def _with(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     copy = dict(value) if isinstance(value, dict) else list(value)
     copy[path[0]] = _with(value[path[0]], path[1:], new)
     return copy
+
+
+# --- the fake vendors themselves ----------------------------------------------------------------------------------
+
+
+def claude(**tool: Any) -> dict[str, Any]:
+    search = {"type": "web_search_20250305", "name": "web_search", **tool}
+    return {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}], "tools": [search]}
+
+
+gemini = partial(check_google, model="gemini-2.5-flash")
+
+
+@pytest.mark.parametrize(("check", "body", "words"), [
+    (check_anthropic, claude(max_uses=2, allowed_domains=None), ""),
+    (check_anthropic, claude(max_uses=0), "max_uses"), (check_anthropic, claude(most=2), "most: Extra inputs"),
+    (check_anthropic, claude(name="search"), "should be 'web_search'"),
+    (check_anthropic, claude(allowed_domains=["a.example"], blocked_domains=["b.example"]), "only one of"),
+    (check_anthropic, {**claude(), "tool_choice": {"type": "tool", "name": "search"}}, "'search' not found"),
+    (check_openai_responses, {"model": "m", "input": "x", "tools": [{"type": "web_search", "filters": None}]}, ""),
+    (check_openai_responses, {"model": "m", "input": "x", "tools": [{"type": "web_search", "max_uses": 1}]}, "tools[0].max_uses"),
+    (check_openai_responses, {"model": "m", "input": "x", "max_tool_calls": 0}, "max_tool_calls"),
+    (gemini, {"contents": [{"parts": [{"text": "x"}]}], "tools": [{"google_search": {}}]}, ""),
+    (gemini, {"contents": [{"parts": [{"text": "x"}]}], "tools": [{"web_search": {}}]}, "web_search"),
+])  # fmt: skip
+def test_the_fake_vendors_know_their_search(check: Any, body: dict[str, Any], words: str):
+    refused = check(body)
+    assert (refused is None) if not words else words in refused.message, refused
+
+
+@pytest.mark.parametrize("model", VENDORS)
+async def test_a_search_is_not_the_answer_to_another_request(tmp_path: Path, model: str):
+    with FakeVendor([Searched(PAGES)]) as vendor:
+        done = await agent(vendor, model, tmp_path).run("hello")
+    assert done.error is not None and "which was not asked for" in done.error.message
 
 
 # --- recorded answers of the vendors ------------------------------------------------------------------------------
