@@ -394,6 +394,8 @@ def test_the_tool_by_itself_asks_the_vendor_of_the_users_model(tmp_path: Path):
     assert ran.status == 0 and "2 results of anthropic's own search" in ran.out and not ran.err, ran
     ran = orkas("tool", "run", "web_search", '{"query": "old mills"}', env=environ(ORKAS_MODEL="demo/offline"), cwd=tmp_path)
     assert ran.status == 1 and "demo has no web search that is known here" in ran.out
+    ran = orkas("tool", "run", "web_search", '{"query": "old mills"}', env=environ(ORKAS_MODEL="moon/x"), cwd=tmp_path)
+    assert ran.status == 1 and "no model whose vendor could search: unknown vendor 'moon'" in ran.out
 
 
 async def test_a_key_is_not_sent(tmp_path: Path):

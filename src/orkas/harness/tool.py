@@ -42,7 +42,8 @@ class ToolContext(msgspec.Struct, eq=False):
     payable: Callable[[float | None], bool] = lambda _usd: True
     """Whether so many USD, or an unknown sum, may still be spent in this turn; they are set aside for this call."""
     seated: Callable[[], tuple[LLMProvider, str]] | None = None
-    """Who answers in this turn now, for requests beside it: the provider, and the model's id there; None: nobody."""
+    """Who answers in this turn now, for requests beside it: the provider, and the model's id there. None: nobody.
+    May raise ``UsageError``."""
     jobs: Jobs | None = None
     """Commands in the background; None: there can be none, for whoever calls does not stay."""
     undo: Keeper | None = None

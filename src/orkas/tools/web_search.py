@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -74,7 +75,8 @@ class WebSearch:
                 failed.append(error)
                 continue
             cost, unpriced = _cost([found.cost_usd, *(error.cost_usd for error in failed)])
-            text = _told(query, found.hits[:count], found.by, [str(error) for error in failed])
+            shown = list(islice(filter(None, map(_shown, found.hits)), count))
+            text = _told(query, shown, found.by, [str(error) for error in failed])
             return ToolResult(text + unpriced, origin=WEB, cost_usd=cost)
         cost, unpriced = _cost([error.cost_usd for error in failed])
         what = "no search engine answered: " + "; and ".join(map(str, failed)) + unpriced
@@ -97,9 +99,8 @@ def _cost(costs: Sequence[float | None]) -> tuple[float | None, str]:
     return sum(filter(None, costs)) or None, unpriced
 
 
-def _told(query: str, found: Sequence[Hit], engine: str, failed: Sequence[str]) -> str:
+def _told(query: str, shown: Sequence[str], engine: str, failed: Sequence[str]) -> str:
     notes = "".join(f"[{why}; asked {engine} instead]\n" for why in failed)
-    shown = [text for hit in found if (text := _shown(hit))]
     if not shown:
         return f"{notes}{engine} found nothing for {query[:200]!r}. Try fewer or other words."
     listed = "\n".join(f"{n}. {text}" for n, text in enumerate(shown, 1))

@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from orkas.infra.errors import ProviderError
+from orkas.infra.errors import ProviderError, UsageError
 from orkas.tools.beside import asked
 from orkas.tools.engines.base import EngineFailed, Found, Hit
 
@@ -50,7 +50,7 @@ class VendorSearch:
         cost = _sum(asking.lost, search.cost(findings))
         if not findings.sources and (why := _failure(vendor, findings)):
             raise EngineFailed(why, hint=_WAYS.get(findings.error, "try again later"), cost_usd=cost)
-        hits = [Hit(source.title, source.url, source.snippet) for source in findings.sources[:count]]
+        hits = [Hit(source.title, source.url, source.snippet) for source in findings.sources]
         return Found(hits, f"{vendor}'s own search", cost)
 
 
@@ -103,7 +103,10 @@ def _search(context: ToolContext) -> Search:
 
     if context.seated is None:
         raise EngineFailed("a vendor searches only in a turn of one of its models", hint=_ELSE)
-    provider, model = context.seated()
+    try:
+        provider, model = context.seated()
+    except UsageError as error:
+        raise EngineFailed(f"there is no model whose vendor could search: {error.message}", hint=error.hint) from None
     if (search := offered(provider, model)) is None:
         raise EngineFailed(f"{provider.id} has no web search that is known here", hint=_ELSE)
     return search
