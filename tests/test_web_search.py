@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator
@@ -98,6 +99,78 @@ async def test_why_an_engine_gave_nothing_is_said_with_the_way_out(web: Site, an
     with pytest.raises(ToolFailed, match=said) as caught:
         await search()
     assert str(caught.value).startswith("no search engine answered: ") and "; " in str(caught.value)
+
+
+CAPTCHA = "<html><title>Just a moment</title><div class='h-captcha'>Prove that you are human</div></html>"
+ENGINES = {"brave": "/res/v1/web/search", "tavily": "/search", "searxng": "/search", "duckduckgo": "/html/"}
+GOOD = {
+    "brave": {"web": {"results": [{"title": "Müller", "url": "https://a.example/", "description": "d"}]}},
+    "tavily": {"results": [{"title": "Müller", "url": "https://a.example/", "content": "d"}]},
+    "searxng": {"results": [{"title": "Müller", "url": "https://a.example/", "content": "d"}]},
+}
+
+
+@pytest.fixture
+def chosen(request: pytest.FixtureRequest, web: Site, monkeypatch: pytest.MonkeyPatch) -> str:
+    """One engine, and behind it one that answers."""
+    name = str(request.param)
+    monkeypatch.setenv("BRAVE_API_KEY", "brave-key-0123456789")
+    monkeypatch.setenv("TAVILY_API_KEY", "tvly-key-0123456789")
+    config.set_value("search.searxng", f"http://localhost:{web.port}")
+    spare = "tavily" if name == "brave" else "brave"
+    web.routes[ENGINES[spare]] = as_json(GOOD[spare])
+    config.set_value("search.engine", f"{name}, {spare}")
+    return name
+
+
+async def _drips(head: bytes, writer: asyncio.StreamWriter) -> None:
+    """Half of an answer, then the connection is gone."""
+    writer.write(as_json(GOOD["brave"])[:-20])
+    await writer.drain()
+
+
+@pytest.mark.parametrize("chosen", ENGINES, indirect=True)
+@pytest.mark.parametrize("answer, said", [
+    (page(CAPTCHA), "proof of being a person"),
+    (page("<html><p>Welcome to our new site</p></html>"), "with a (web )?page"),
+    (page("<p>not here</p>", status="404 Not Found"), "HTTP 404"),
+    (page(""), "sent an empty answer"),
+    (page(" \n\t", "application/json"), "sent an empty answer"),
+    (page('{"error": {"code": "quota", "message": "no"}}', "application/json"), "something else|no results in the form"),
+    (page("[1, 2]", "application/json"), "something else|no results in the form"),
+    (page("[" * 100_000, "application/json"), "something else|no results in the form"),
+    (page(b"\xff\xfe\x00\xd8\x89PNG\r\n" * 50, "image/png"), "something else|no results in the form"),
+    (page(b"x" * 10_000_000), "sent more than 4 MB"),
+    (moved("/search"), "HTTP 302 and points elsewhere"), (moved("/html/"), "HTTP 302 and points elsewhere"),
+    (moved("https://elsewhere.example/", "308 Permanent Redirect"), "HTTP 308 and points elsewhere"),
+    (b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\nconnection: close\r\n\r\nnope", ""),
+    (b"garbage\r\n\r\n", "could not be asked"), (_drips, ""),
+])  # fmt: skip
+async def test_no_answer_of_an_engine_is_worse_than_one_sentence(web: Site, chosen: str, answer: Any, said: str):
+    web.routes[ENGINES[chosen]] = answer
+    result = await search()
+    first, _, rest = result.text.partition("\n")
+    assert first.lower().startswith(f"[{'the ' if first.startswith('[the ') else ''}{chosen}") and "; " in first, first
+    assert re.search(said, first) and re.search(r"asked \w+ instead\]$", first) and len(first) < 300, first
+    assert rest.startswith("one result of ") and not result.is_error
+    assert sum(ENGINES[chosen].encode() in request for request in web.requests) <= 2  # nothing was followed
+
+
+@pytest.mark.parametrize("chosen", GOOD, indirect=True)
+@pytest.mark.parametrize("encoding, kind", [
+    ("utf-8-sig", "application/json"), ("latin-1", "application/json; charset=iso-8859-1"),
+    ("utf-16", "application/json; charset=utf-16"), ("utf-8", "text/html; charset=latin-1"),
+])  # fmt: skip
+async def test_an_answer_in_another_encoding_is_read(web: Site, chosen: str, encoding: str, kind: str):
+    text = json.dumps(GOOD[chosen], ensure_ascii=False)
+    web.routes[ENGINES[chosen]] = page(text.encode(encoding), kind)
+    assert listed(await search()) == "1. Müller\n   https://a.example/\n   d"
+
+
+@pytest.mark.parametrize("chosen", ["brave", "tavily", "searxng"], indirect=True)
+async def test_an_answer_without_results_is_no_failure_in_any_engine(web: Site, chosen: str):
+    web.routes[ENGINES[chosen]] = as_json({"type": "search", "query": {"original": "x"}} if chosen == "brave" else {"results": []})
+    assert f"{chosen} found nothing" in (await search()).text
 
 
 async def test_nothing_found_is_no_failure(web: Site):

@@ -84,6 +84,7 @@ class Runner:
         self._session = turn.setup.session
         self._abort = turn.setup.context.abort
         turn.setup.context.payable = turn.spending.payable
+        turn.setup.context.seated = turn.setup.seated
         self._governor = Governor(turn.setup.tools, small=turn.small)
         self._nudge = ""
         self._cut = False  # the output limit ended the last reply in its calls

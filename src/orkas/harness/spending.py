@@ -33,6 +33,7 @@ class Spending:
     def __init__(self, limit: float | None) -> None:
         self.limit = limit
         self.spent = 0.0
+        self._aside = 0.0  # for calls that may be under way side by side; until the next request
         self._prompt = 0  # tokens of the request under way, as estimated
         self._cached = 0  # tokens that the vendor's cache is believed to have of the next prompt
         self._wrote = False
@@ -46,6 +47,7 @@ class Spending:
         """
         if self.limit is None:
             return params
+        self._aside = 0.0  # whatever ran has ended, and has paid
         setup = turn.setup
         info = setup.provider.info(setup.model)
         if info.price is None:
@@ -67,12 +69,19 @@ class Spending:
             self._model, self._cached, self._wrote = model, 0, False
 
     def payable(self, usd: float | None) -> bool:
-        """Whether a tool may spend so much; what is not known is too much where there is a limit."""
-        return self.limit is None or (usd is not None and self.spent + usd <= self.limit)
+        """Whether a tool may spend so much; what is not known is too much where there is a limit. It is set aside, so
+        that calls side by side do not pass the limit together."""
+        if self.limit is None:
+            return True
+        if usd is None or self.spent + self._aside + usd > self.limit:
+            return False
+        self._aside += usd
+        return True
 
     def paid(self, usd: float) -> None:
         """A tool has spent so much."""
         self.spent += usd
+        self._aside = max(0.0, self._aside - usd)
 
     def heard(self, turn: Turn, reply: AssistantMessage) -> None:
         """A reply came whole."""

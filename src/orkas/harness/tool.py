@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from orkas.harness.undo.keeper import Keeper
     from orkas.infra.jobs import Jobs
     from orkas.infra.sandbox import Backend
+    from orkas.providers.base import LLMProvider
 
 __all__ = ["Tool", "ToolContext", "ToolResult", "check_arguments", "schema_of", "shaped"]
 
@@ -39,7 +40,10 @@ class ToolContext(msgspec.Struct, eq=False):
     progress: Callable[[str], None] = lambda _text: None
     """Say that the tool is alive; shown to the user, not to the model. The same text again says nothing."""
     payable: Callable[[float | None], bool] = lambda _usd: True
-    """Whether so many USD, or an unknown sum, may still be spent in this turn."""
+    """Whether so many USD, or an unknown sum, may still be spent in this turn; they are set aside for this call."""
+    seated: Callable[[], tuple[LLMProvider, str]] | None = None
+    """Who answers in this turn now, for requests beside it: the provider, and the model's id there. None: nobody.
+    May raise ``UsageError``."""
     jobs: Jobs | None = None
     """Commands in the background; None: there can be none, for whoever calls does not stay."""
     undo: Keeper | None = None

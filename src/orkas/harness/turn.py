@@ -72,6 +72,10 @@ class Setup(msgspec.Struct, eq=False):
     def full_model(self) -> str:
         return f"{self.provider.id}/{self.model}"
 
+    def seated(self) -> tuple[LLMProvider, str]:
+        """Who is asked now, and the model's id there."""
+        return self.provider, self.model
+
 
 class Turn(msgspec.Struct, eq=False):
     """One request of the user and everything that follows from it, as it stands now. Used once."""

@@ -105,8 +105,8 @@ def _engines(value: Any) -> list[str]:
     return entries
 
 
-ENGINES = ("brave", "tavily", "searxng", "duckduckgo")
-"""Search engines that ``web_search`` can ask."""
+ENGINES = ("brave", "tavily", "searxng", "duckduckgo", "vendor")
+"""Search engines that ``web_search`` can ask; ``vendor``: that of the model's own vendor."""
 
 KEYS: Mapping[str, Key] = {
     "model": Key("", _line, "ORKAS_MODEL", "default model string; empty: what is found on this machine"),

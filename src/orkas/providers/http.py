@@ -86,6 +86,14 @@ class HttpProvider:
     def info(self, model: str) -> ModelInfo:
         return model_info(self.id, model)
 
+    def speaking(self, dialect: Callable[[Vendor], Dialect]) -> HttpProvider:
+        """The same vendor in another dialect: with the same address, credentials and connections, which this one
+        closes."""
+        return HttpProvider(
+            self.id, self._row, dialect(self._row), base_url=self.base_url, credentials=self._credentials,
+            key_name=self._key_name, local=self._local, http=self._http,
+        )  # fmt: skip
+
     def request(self, params: CompletionParams) -> Request:
         return self._request(params, self._credentials.peek())
 

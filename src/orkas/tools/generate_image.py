@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 import re
@@ -21,6 +20,7 @@ from orkas.infra.known import hide
 from orkas.infra.messages import Image, Text, UserMessage
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
+from orkas.tools.beside import asked
 from orkas.tools.files import Draft, check_new_name, temporary_name
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["MAX_REFERENCES", "GenerateImage", "configured", "obstacle"]
 
 MAX_REFERENCES = 4
-_RETRIES = 2
-"""Times that a request which waiting may cure is made again."""
 _KINDS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
 _NAME = 40
 """Characters of the prompt that a file is called after."""
@@ -129,11 +127,9 @@ class GenerateImage:
         self, given: GenerateImageInput, references: list[Image], context: ToolContext
     ) -> tuple[Image, str]:
         """The picture, and what the model said with it."""
-        from orkas.harness.retry import Retries
         from orkas.providers.base import CompletionParams
         from orkas.providers.registry import artist
 
-        retries = Retries(limit=_RETRIES)
         try:
             provider, model = artist(self.model, shape=given.shape)
         except UsageError as error:
@@ -142,15 +138,8 @@ class GenerateImage:
         message = UserMessage([Text(text=given.prompt), *references])
         context.progress(f"asking {self.model}")
         try:
-            while True:
-                try:
-                    reply = await provider.complete(CompletionParams(model=model, messages=[message]))
-                except ProviderError as error:
-                    wait = retries.wait(error)
-                    context.progress(f"{error.message}; asking again in {wait:.0f} s (attempt {retries.ordinal + 1})")
-                    await asyncio.sleep(wait)
-                else:
-                    break
+            params = CompletionParams(model=model, messages=[message])
+            reply = await asked(lambda: provider.complete(params), context.progress)
         except ProviderError as error:
             raise ToolFailed(f"no picture was drawn: {error.message}", hint=error.hint) from None
         finally:

@@ -15,6 +15,7 @@ from orkas.product.cli import out, parsing
 if TYPE_CHECKING:
     from orkas.harness.tool import Tool, ToolContext, ToolResult
     from orkas.infra.messages import ToolCall
+    from orkas.providers.base import LLMProvider
 
 __all__ = ["parser"]
 
@@ -59,8 +60,29 @@ def _run(options: argparse.Namespace) -> int:
     call = ToolCall(id=f"call_{new_id()}", name=options.name, arguments=_arguments(options.arguments))
     settings = settings_for(options)
     policy = _Watched(options.approve or "all")  # who types the call says yes to it
-    context = ToolContext(_folder(options.cwd), sandbox="find" if walls(settings) else "off")
-    return drive(_execute(call, tools, policy, context, as_json=options.json))
+    seat = _Seat(settings["model"])
+    context = ToolContext(_folder(options.cwd), sandbox="find" if walls(settings) else "off", seated=seat)
+    return drive(_execute(call, tools, policy, context, seat, as_json=options.json))
+
+
+class _Seat:
+    """Who would answer in a turn, for tools that ask: found when the first one does."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._found: tuple[LLMProvider, str] | None = None
+
+    def __call__(self) -> tuple[LLMProvider, str]:
+        if self._found is None:
+            from orkas.providers.discovery import choose
+            from orkas.providers.registry import resolve
+
+            self._found = resolve(self._model or choose().model or "")
+        return self._found
+
+    async def aclose(self) -> None:
+        if self._found is not None:
+            await self._found[0].aclose()
 
 
 class _Watched(Policy):
@@ -75,7 +97,7 @@ class _Watched(Policy):
 
 
 async def _execute(
-    call: ToolCall, tools: dict[str, Tool], policy: _Watched, context: ToolContext, *, as_json: bool
+    call: ToolCall, tools: dict[str, Tool], policy: _Watched, context: ToolContext, seat: _Seat, *, as_json: bool
 ) -> int:
     from orkas.harness.execute import execute
     from orkas.infra.abort import Aborted
@@ -90,6 +112,8 @@ async def _execute(
             result = await execute(call, tools, policy, context, say)
     except Aborted:
         return 130
+    finally:
+        await seat.aclose()
     _print(call.name, result, as_json=as_json)
     if policy.refused:
         return 4

@@ -365,6 +365,8 @@ def _tools(body: dict[str, Any]) -> Iterator[Rejection]:
     for i, tool in enumerate(objects(tools)):
         if tool.get("type", "custom") == "custom":
             yield from _tool(tool, f"tools.{i}.custom")
+        elif tool["type"] == "web_search_20250305":
+            yield from _web_search(tool, f"tools.{i}.web_search_20250305")
     if len(set(names)) < len(names):
         yield Rejection("tools: Tool names must be unique.")
     choice = body.get("tool_choice")
@@ -374,6 +376,26 @@ def _tools(body: dict[str, Any]) -> Iterator[Rejection]:
             f"tool_choice: Input tag '{kind}' found using 'type' does not match any of the expected tags: 'auto', "
             "'any', 'tool', 'none'"
         )
+    if isinstance(choice, dict) and kind == "tool" and choice.get("name") not in names:
+        yield Rejection(f"Tool '{choice.get('name')}' not found in provided tools")
+
+
+_SEARCH_FIELDS = (
+    words("name"),
+    words("allowed_callers allowed_domains blocked_domains cache_control defer_loading max_uses strict user_location"),
+)
+
+
+def _web_search(tool: dict[str, Any], at: str) -> Iterator[Rejection]:
+    """Anthropic's own search, in the version of its first general release."""
+    yield from _fields(tool, at, _SEARCH_FIELDS)
+    if tool["name"] != "web_search":
+        yield Rejection(f"{at}.name: Input should be 'web_search'")
+    uses = tool.get("max_uses")
+    if uses is not None and (not isinstance(uses, int) or uses < 1):
+        yield Rejection(f"{at}.max_uses: Input should be greater than 0")
+    if tool.get("allowed_domains") and tool.get("blocked_domains"):
+        yield Rejection(f"{at}: only one of `allowed_domains` or `blocked_domains` can be specified")
 
 
 _TOOL_FIELDS = (

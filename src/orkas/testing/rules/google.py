@@ -282,10 +282,17 @@ def _system(system: Any) -> Iterator[Rejection]:
         yield _field("system_instruction.parts", "contents.parts must not be empty.")
 
 
+_TOOLS = words(
+    "functionDeclarations googleSearch googleSearchRetrieval codeExecution urlContext fileSearch googleMaps computerUse"
+    " enterpriseWebSearch retrieval"
+)
+
+
 def _tools(body: dict[str, Any]) -> Iterator[Rejection]:
     tools = body.get("tools", [])
     seen: set[str] = set()
     for t, tool in enumerate(objects([tools] if isinstance(tools, dict) else tools)):
+        yield from _unknown(_camel(tool), _TOOLS, f"tools[{t}]")
         for k, declared in enumerate(objects(_camel(tool).get("functionDeclarations"))):
             yield from _declaration(_camel(declared), f"tools[{t}].function_declarations[{k}]")
             name = str(declared.get("name"))

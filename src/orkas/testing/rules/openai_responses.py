@@ -332,6 +332,9 @@ def _tools(body: dict[str, Any]) -> Iterator[Rejection]:
         yield _no_value(choice, ["none", "auto", "required"], "tool_choice")
     if not tools and choice == "required":
         yield Rejection("Tool choice 'required' must be specified with 'tools' parameter.", param="tool_choice")
+    most = body.get("max_tool_calls")
+    if most is not None and (not isinstance(most, int) or most < 1):
+        yield wrong_type("max_tool_calls", "an integer of at least 1", most)
     if tools is None:
         return
     if not isinstance(tools, list):
@@ -355,6 +358,12 @@ def _tools(body: dict[str, Any]) -> Iterator[Rejection]:
             seen.add(str(tool.get("name")))
         elif not isinstance(tool.get("type"), str):
             yield missing(f"tools[{i}].type")
+        elif tool["type"] in ("web_search", "web_search_2025_08_26"):
+            for name in sorted(tool.keys() - _SEARCH):
+                yield unknown(f"tools[{i}].{name}")
+
+
+_SEARCH = words("type external_web_access filters search_context_size user_location return_token_budget")
 
 
 def _no_value(value: str, supported: Any, at: str) -> Rejection:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from orkas.tools.engines.base import NAMES, Engine, EngineFailed, Hit, ready
+from orkas.tools.engines.base import NAMES, Engine, EngineFailed, Found, Hit, TurnEngine, ready
 
-__all__ = ["NAMES", "Engine", "EngineFailed", "Hit", "ready"]
+__all__ = ["NAMES", "Engine", "EngineFailed", "Found", "Hit", "TurnEngine", "ready"]

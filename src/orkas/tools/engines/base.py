@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
 
 import msgspec
 
 from orkas.infra.config import ENGINES as NAMES
 from orkas.infra.errors import ProviderError, ToolFailed
+from orkas.infra.messages import scrub
 from orkas.infra.net import Http, Limits
 from orkas.infra.secrets import Secret
+from orkas.infra.threads import in_thread
 
-__all__ = ["NAMES", "Engine", "EngineFailed", "Hit", "ask", "ask_json", "query_of", "ready", "rows"]
+if TYPE_CHECKING:
+    from orkas.harness.tool import ToolContext
+
+__all__ = [
+    "NAMES", "Engine", "EngineFailed", "Found", "Hit", "TurnEngine", "ask", "ask_json", "is_challenge", "query_of",
+    "ready", "rows",
+]  # fmt: skip
 
 TIMEOUT_S = 20.0
 """Seconds for one engine."""
@@ -30,7 +40,21 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class EngineFailed(ToolFailed):
-    """This engine gave no answer; another one may."""
+    """This engine gave no answer; another one may. ``cost_usd``: what it cost all the same; None: not known."""
+
+    def __init__(self, message: str, *, hint: str = "", cost_usd: float | None = 0.0) -> None:
+        super().__init__(message, hint=hint)
+        self.cost_usd = cost_usd
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What an engine of the turn found."""
+
+    hits: list[Hit]
+    by: str
+    """Who searched, in words."""
+    cost_usd: float | None = 0.0
+    """None: not known."""
 
 
 class Engine(Protocol):
@@ -45,8 +69,21 @@ class Engine(Protocol):
         ...
 
 
-def ready(chosen: Sequence[str], settings: Mapping[str, str], environ: Mapping[str, str]) -> list[Engine]:
-    """The engines to ask, in order: those that were chosen, else the first that has what it needs.
+class TurnEngine(Protocol):
+    """An engine that searches with what the turn has: who answers in it, and what may still be spent."""
+
+    name: str
+
+    async def search_in(self, context: ToolContext, query: str, count: int) -> Found:
+        """As ``Engine.search``."""
+        ...
+
+
+def ready(
+    chosen: Sequence[str], settings: Mapping[str, str], environ: Mapping[str, str]
+) -> list[Engine | TurnEngine]:
+    """The engines to ask, in order: those that were chosen, else the first that has what it needs. The vendor's is only
+    asked where it was chosen: it costs money.
 
     ``settings``: ``searxng``, the address of the user's own. ``environ``: keys, and other addresses (``…_BASE_URL``).
 
@@ -57,14 +94,16 @@ def ready(chosen: Sequence[str], settings: Mapping[str, str], environ: Mapping[s
     from orkas.tools.engines.duckduckgo import DuckDuckGo
     from orkas.tools.engines.searxng import SearXNG
     from orkas.tools.engines.tavily import Tavily
+    from orkas.tools.engines.vendor import VendorSearch
 
     brave, tavily = environ.get("BRAVE_API_KEY", "").strip(), environ.get("TAVILY_API_KEY", "").strip()
     searxng = settings.get("searxng", "")
-    made: dict[str, Engine | None] = {
+    made: dict[str, Engine | TurnEngine | None] = {
         "brave": Brave(Secret(brave), environ.get("BRAVE_BASE_URL", "")) if brave else None,
         "tavily": Tavily(Secret(tavily), environ.get("TAVILY_BASE_URL", "")) if tavily else None,
         "searxng": SearXNG(searxng) if searxng else None,
         "duckduckgo": DuckDuckGo(environ.get("DUCKDUCKGO_BASE_URL", "")),
+        "vendor": VendorSearch(),
     }
     if not chosen:
         return [next(engine for engine in made.values() if engine is not None)]
@@ -79,19 +118,21 @@ def query_of(url: str, fields: Mapping[str, str]) -> str:
     return f"{url}{'&' if '?' in url else '?'}{urlencode(fields)}"
 
 
-async def ask(name: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> tuple[int, bytes]:
+async def ask(name: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> tuple[int, str]:
     """One request to an engine: status and body. Addresses of engines are the user's or ours, so proxies hold.
 
     Raises:
-        EngineFailed: it was not reached, refused the key, or wants to be asked less often.
+        EngineFailed: it was not reached, refused the key, wants to be asked less often, points elsewhere (nothing is
+            followed), or sent nothing, or too much.
     """
+    from orkas.tools.web.charset import charset_of_header, decode
+
     http = Http(limits=Limits(connect=10.0, first_byte=TIMEOUT_S, idle=TIMEOUT_S))
     try:
         async with asyncio.timeout(TIMEOUT_S), http.get(url, headers) if body is None else http.post(
             url, headers, body
         ) as answer:
-            status, data = answer.status, await answer.read_all(_MAX_BYTES)
-            wait = answer.headers.get("retry-after", "")
+            status, data, said = answer.status, await answer.read_all(_MAX_BYTES + 1), answer.headers
     except TimeoutError:
         raise EngineFailed(f"{name} did not answer within {TIMEOUT_S:g} seconds", hint="try again later") from None
     except ProviderError as error:
@@ -101,25 +142,49 @@ async def ask(name: str, url: str, headers: Mapping[str, str], body: bytes | Non
     if status in (401, 403):
         raise EngineFailed(f"{name} refuses the request (HTTP {status})", hint="the user has to check its key")
     if status == 429:
+        wait = said.get("retry-after", "")
         later = f"in {wait} seconds" if wait.isdecimal() else "later"
         raise EngineFailed(f"{name} has been asked too often", hint=f"ask again {later}, or less often")
     if status == 402:
         raise EngineFailed(f"the plan of {name} is used up", hint="the user has to renew it or choose another engine")
-    if status >= 300:
+    if 300 <= status < 400:
+        what = f"{name} answered HTTP {status} and points elsewhere"
+        raise EngineFailed(what, hint="the user has to check its address")
+    if status >= 400:
         raise EngineFailed(f"{name} answered HTTP {status}", hint="try again later, or with other words")
-    return status, data
+    if len(data) > _MAX_BYTES:
+        raise EngineFailed(f"{name} sent more than {_MAX_BYTES // 10**6} MB", hint="search with other words")
+    charset = charset_of_header(said.get("content-type", ""))
+    read = await in_thread(decode, data, charset, markup=data.lstrip()[:1] == b"<")
+    if not read.text.strip():
+        raise EngineFailed(f"{name} sent an empty answer", hint="try again later")
+    return status, read.text
 
 
-async def ask_json(name: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> dict[str, Any]:
-    """As ``ask``, and the body as one JSON object."""
-    _, data = await ask(name, url, headers, body)
+async def ask_json(
+    name: str, url: str, headers: Mapping[str, str], body: bytes | None = None, *, having: Sequence[str]
+) -> dict[str, Any]:
+    """As ``ask``, and the body as one JSON object. ``having``: each answer of this engine has one of these fields, also
+    one without results; what has none is no answer to a search."""
+    _, text = await ask(name, url, headers, body)
     try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+        value = scrub(json.loads(text, strict=False))
+    except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, dict):
-        raise EngineFailed(f"{name} answered with something else than results", hint="check its address, or try later")
-    return value
+    if isinstance(value, dict) and any(field in value for field in having):
+        return value
+    if value is None and is_challenge(text):
+        raise EngineFailed(f"{name} asks for proof of being a person", hint="wait some minutes, or use another engine")
+    what = "a web page" if value is None and text.lstrip().startswith("<") else "something else"
+    raise EngineFailed(f"{name} answered with {what} instead of results", hint="check its address, or try later")
+
+
+def is_challenge(page: str) -> bool:
+    """Whether a page that is no page of results asks for proof of being a person."""
+    return _CHALLENGE.search(page[:500_000]) is not None
+
+
+_CHALLENGE = re.compile(r"captcha|cf-challenge|unusual traffic|are you (?:a robot|human)|not a robot", re.IGNORECASE)
 
 
 def rows(value: Any, *, title: str = "title", url: str = "url", snippet: str) -> list[Hit]:

@@ -18,6 +18,6 @@ class Brave:
     async def search(self, query: str, count: int) -> list[Hit]:
         url = query_of(f"{self._base}/res/v1/web/search", {"q": query[:400], "count": str(min(count, 20))})
         headers = {"accept": "application/json", "x-subscription-token": self._key.reveal()}
-        answer = await ask_json("Brave", url, headers)
+        answer = await ask_json("Brave", url, headers, having=("web", "query", "mixed"))
         web = answer.get("web")
         return rows(web.get("results") if isinstance(web, dict) else None, snippet="description")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from orkas.infra.threads import in_thread
-from orkas.tools.engines.base import EngineFailed, Hit, ask
+from orkas.tools.engines.base import EngineFailed, Hit, ask, is_challenge
 from orkas.tools.web.html import Element, parse
 
 __all__ = ["DuckDuckGo"]
@@ -22,10 +22,10 @@ class DuckDuckGo:
             "content-type": "application/x-www-form-urlencoded", "accept": "text/html", "accept-language": "en;q=0.5",
         }  # fmt: skip
         status, page = await ask("DuckDuckGo", f"{self._base}/html/", headers, urlencode({"q": query}).encode())
-        found, said = await in_thread(_read, page.decode("utf-8", "replace"))
+        found, said = await in_thread(_read, page)
         if found or said == "none":
             return found[:count]
-        if said == "challenge" or status == 202:
+        if said == "challenge" or status == 202 or is_challenge(page):
             raise EngineFailed("DuckDuckGo asks for proof of being a person", hint=_HINT)
         raise EngineFailed("DuckDuckGo answered with a page that holds no results in the form we know", hint=_HINT)
 
