@@ -482,7 +482,7 @@ def test_text_that_has_left_the_screen_is_marked_as_taken_back() -> None:
     told = "".join(f"paragraph {n}\n\n" for n in range(40))
     terminal = Terminal([sys.executable, "-c", RETRYING.format(told=told)])
     terminal.shows("end")
-    assert f"the last {len(told):,} characters above are taken back" in terminal.text
+    assert f"taken back: the last {len(told):,} characters above" in terminal.text
     assert terminal.text.index("taken back") < terminal.text.index("Asking again") < terminal.text.index("The whole")
 
 

@@ -164,7 +164,8 @@ async def test_waiting_ends_with_output_or_with_stop(bench: Bench) -> None:
     await asyncio.to_thread(bench.jobs.find(job).write, b"\n")
     assert "now" in await reading
     reading = asyncio.create_task(bench.text("read", job, wait_s=60))
-    await asyncio.sleep(0.05)
+    while not bench.jobs.find(job)._watchers:  # until it waits
+        await asyncio.sleep(0)
     bench.context.abort.fire()
     assert await reading == f"(no new output)\n[{job} is still running]"
     assert time.monotonic() - began < 10

@@ -228,5 +228,5 @@ def test_the_command_shows_what_came_from_the_cache() -> None:
     ]  # fmt: skip
     assert rows[2]["lost_usd"] == pytest.approx(9_300 * 3.45 / 1e6)
     human = orkas("request", "--session", "trip", "--cache")
-    assert "9,000 (97%)" in human.out and "9,300 ($0.0321)" in human.out and "9,300 tokens were sent again" in human.err
+    assert "9,000 (97%)" in human.out and "9,300 ($0.0321)" in human.out and "had held it: 9,300 tokens" in human.err
     orkas("request", "--cache").refused(2, "--session")

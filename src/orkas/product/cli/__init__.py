@@ -22,13 +22,14 @@ STOPPED = 130
 
 COMMANDS = {
     "run": "one turn without a terminal: prints the answer, or events as JSON lines",
-    "session": "list, show, search, compact, check, repair, export, import, fork, rewind and delete conversations",
+    "session": "conversations on disk: list, show, search, export, import, fork, rewind, undo, compact, uncompact, "
+    "check, repair, delete",
     "request": "show the request the next turn would send; nothing is sent",
-    "models": "vendors and models; install the local model",
-    "auth": "log in at a vendor, log out, and say where keys come from",
-    "config": "read and change settings",
-    "tool": "list the tools; run one as the model would",
-    "policy": "what the policy says of a shell command; runs nothing",
+    "models": "vendors and models; refresh windows and prices, install the local model",
+    "auth": "login, logout, status: store a key or token, forget it, say where keys come from",
+    "config": "settings: list, get, set, unset, path",
+    "tool": "list the tools, with files of your own; run one as the model would",
+    "policy": "check what the policy says of a command; list and revoke what was approved for always (grants, revoke)",
     "stats": "what was used: tokens, cost, retries, tools and their errors",
     "doctor": "check this installation",
 }

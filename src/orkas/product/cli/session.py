@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from orkas.infra.amounts import counted
 from orkas.infra.errors import SessionMissing
 from orkas.infra.terminal import is_tty, label, size_text
 from orkas.product.cli import compacting, out, parsing
@@ -155,7 +156,7 @@ def _show_message(n: int, message: Any, *, folded: bool) -> None:
                 most = FOLDED if folded and isinstance(message, ToolMessage) else len(lines)
                 out.lines(f"    {line}" for line in lines[:most])
                 if len(lines) > most:
-                    out.line(f"    … {len(lines) - most} more lines; --full shows them")
+                    out.line(f"    … {counted(len(lines) - most, 'more line')}; --full shows them")
             case ToolCall():
                 from orkas.infra.messages import encode
 
@@ -181,7 +182,7 @@ def _check(options: argparse.Namespace) -> int:
     damaged = found["damaged_lines"]
     repaired = ", ".join(f"{count} {what}" for what, count in found["repaired"].items() if count)
     lines = f"{len(damaged)} damaged (line {_numbers(damaged)})" if damaged else "no damage"
-    out.line(f"{len(found['messages'])} messages; {lines}; {repaired or 'every call has its result'}")
+    out.line(f"{counted(len(found['messages']), 'message')}; {lines}; {repaired or 'every call has its result'}")
     for text in found["warnings"]:
         out.warning(str(text))
     return 0
