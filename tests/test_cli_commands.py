@@ -472,7 +472,7 @@ def test_each_command_stands_in_the_help_above_it_and_says_what_it_does() -> Non
         about = {action.dest: action.help for action in family._choices_actions}
         for sub, parser in family.choices.items():
             assert sub in line, f"`orkas --help` says nothing of {name} {sub}"
-            assert about[sub] and "\n" not in about[sub] and f"\n    {sub} " in own.format_help()
+            assert about[sub] and "\n" not in about[sub] and re.search(rf"^    {sub}\s", own.format_help(), re.M)
             assert parser.description and parser.epilog, f"{name} {sub} has no example"
 
 

@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
-from orkas.infra.amounts import counted
 from orkas.infra import process
+from orkas.infra.amounts import counted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place, shown
 from orkas.infra.threads import in_thread

@@ -19,9 +19,8 @@ def parser() -> parsing.Parser:
 
     width = max(map(len, COMMANDS))
     hang = " " * (width + 4)
-    commands = "\n".join(
-        fill(about, 80, initial_indent=f"  {name:<{width}}  ", subsequent_indent=hang) for name, about in COMMANDS.items()
-    )
+    rows = ((f"  {name:<{width}}  ", about) for name, about in COMMANDS.items())
+    commands = "\n".join(fill(about, 80, initial_indent=start, subsequent_indent=hang) for start, about in rows)
     own = parsing.Parser(
         prog="orkas",
         usage="orkas [options]\n       orkas COMMAND …",

@@ -23,7 +23,9 @@ __all__ = ["parser"]
 def parser() -> parsing.Parser:
     own = parsing.Parser(prog="orkas tool", description="The tools a model may call.")
     add = parsing.choose(own)
-    listed = add("list", _list, "list the tools; with --json their schemas", example="orkas tool list --tools all,mine.py")
+    listed = add(
+        "list", _list, "list the tools; with --json their schemas", example="orkas tool list --tools all,mine.py"
+    )
     run = add(
         "run", _run, "run one tool exactly as the model would, policy included, and print its result",
         example="""orkas tool run read_file '{"path": "README.md"}'""",
