@@ -74,7 +74,7 @@ def test_the_block_that_broke_the_prefix_is_named_with_its_cost(
     with caplog.at_level(logging.INFO, "orkas.cache"):
         said = Talk().second(**changed)
     assert block in said
-    assert "anthropic/m did not hold: 20,000 of 20,000 tokens" in said and "($0.0690)" in said
+    assert "anthropic/m did not hold: 20,000 of 20,000 tokens" in said and "($0.069)" in said
     assert caplog.messages == [said]
 
 

@@ -24,8 +24,14 @@ def parser() -> parsing.Parser:
     add("grants", _grants, "list what you approved for always, with the number that revoke takes",
         example="orkas policy grants --json")  # fmt: skip
     revoke = add("revoke", _revoke, "take back what you approved for always", example="orkas policy revoke 1")
-    revoke.add_argument("number", metavar="N", type=int)
+    revoke.add_argument("number", metavar="N", type=_number)
     return own
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number; `orkas policy grants` prints them")
+    return int(text)
 
 
 def _grants(options: argparse.Namespace) -> int:

@@ -207,18 +207,19 @@ def _file(given: str) -> Path | str:
     """What the user means by FILE: a path, or the name of a session.
 
     Raises:
-        SessionMissing: it is a path, and nothing is there.
+        SessionMissing: it is a path, and no file is there.
     """
     from orkas.harness.sessions.names import locate
 
     path = Path(given)
+    way = "give a session file, or a name from `orkas session list`"
     with suppress(OSError, ValueError):  # too long for a path, or a NUL in it: what reads it says so
+        if path.is_dir() and given != path.name:
+            raise SessionMissing(f"{given!r} is a folder", hint=way)
         if path.exists():
             return path
     if path.name != given or (given.endswith(".jsonl") and locate(given) == path):
-        raise SessionMissing(
-            f"there is no file {given!r}", hint="give a session file, or a name from `orkas session list`"
-        )
+        raise SessionMissing(f"there is no file {given!r}", hint=way)
     return given
 
 

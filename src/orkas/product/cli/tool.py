@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ def _offered(options: argparse.Namespace) -> list[Tool]:
     from orkas.app import Agent
     from orkas.product.cli.agents import tools_for
 
-    return Agent(tools=tools_for(options.tools)).tools
+    return Agent(tools=tools_for(options.tools), cwd=os.sep).tools  # which folder makes no difference to them
 
 
 def _list(options: argparse.Namespace) -> int:
