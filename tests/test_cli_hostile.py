@@ -97,3 +97,9 @@ def test_ctrl_c_while_the_command_is_loaded_ends_it_without_a_word() -> None:
             return
         assert ran.returncode in (-signal.SIGINT, 130), (n, ran)
     raise AssertionError("it loads more than 200 rooms")
+
+
+def test_a_command_that_the_block_list_lets_pass_is_still_said_to_be_asked_about() -> None:
+    told = orkas("policy", "check", "ls > list")
+    assert (told.status, told.out) == (0, "allow\n") and "in mode ask you are asked" in told.err
+    assert orkas("policy", "check", "ls -la").err == ""

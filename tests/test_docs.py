@@ -89,7 +89,7 @@ def test_the_page_on_commands_names_every_variable_that_one_sees(monkeypatch: py
     monkeypatch.setenv("NOT_ON_THE_PAGE", "x")
     seen = process.environment()
     assert {name: value for name, value in named if value} == {n: v for n, v in seen.items() if v != "x"}
-    assert kept - {MARK, "XDG_CACHE_HOME"} == {n for n, v in seen.items() if v == "x"} == process._KEPT
+    assert kept - {MARK, "XDG_CACHE_HOME", "PWD", "SHLVL", "_"} == {n for n, v in seen.items() if v == "x"} == process._KEPT
     assert process.launch("true", cwd=ROOT).env[MARK]
 
 

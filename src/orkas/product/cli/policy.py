@@ -72,4 +72,7 @@ def _check(options: argparse.Namespace) -> int:
         out.data({"verdict": verdict.verdict, "reasons": list(verdict.reasons), **about})
     else:
         out.line(": ".join(part for part in (verdict.verdict, "; ".join(verdict.reasons)) if part))
+        if verdict.verdict == "allow" and effects.kind != "reads":
+            why = "; ".join(effects.reasons) or "what it does is not known"
+            out.note(f"the block list has nothing against it; in mode ask you are asked all the same: {why}")
     return 0
