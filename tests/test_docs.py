@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from orkas import Agent
 from orkas.infra import errors
 from orkas.infra.events import Event
-from orkas.product.cli import config, run, session
+from orkas.product.cli import COMMANDS, config, run, session
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")]
@@ -91,6 +93,33 @@ def test_the_page_on_commands_names_every_variable_that_one_sees(monkeypatch: py
     assert {name: value for name, value in named if value} == {n: v for n, v in seen.items() if v != "x"}
     assert kept - {MARK, "XDG_CACHE_HOME", "PWD", "SHLVL", "_"} == {n for n, v in seen.items() if v == "x"} == process._KEPT
     assert process.launch("true", cwd=ROOT).env[MARK]
+
+
+def commands() -> list[Any]:
+    """Every line of the documents that calls the command, without its remark."""
+    found = []
+    for document in DOCUMENTS:
+        for kind, block in re.findall(r"^```(\w*)\n(.*?)^```", document.read_text("utf-8"), re.M | re.S):
+            for line in block.splitlines() if kind in ("", "console") else []:
+                if called := re.match(r"(?:.*\| )?(?:\.venv/bin/)?orkas( .*)?$", line):
+                    words = re.split(r"(?:^|\s+)#", (called[1] or "").strip())[0]
+                    found.append(pytest.param(words, id=f"{document.name}: {words}"))
+    return found
+
+
+@pytest.mark.parametrize("words", commands())
+def test_each_command_of_the_documents_can_be_given(words: str) -> None:
+    try:
+        parsed(words)
+    except errors.UsageError:
+        parsed(re.split(r"\s{2,}", words)[0])  # what it does stands behind it
+
+
+def parsed(words: str) -> None:
+    name, *rest = shlex.split(words) or [""]
+    if name not in COMMANDS:
+        name, rest = "chat", shlex.split(words)
+    assert callable(import_module(f"orkas.product.cli.{name}").parser().parse_args(rest).do)
 
 
 def rooms() -> set[str]:
