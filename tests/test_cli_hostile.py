@@ -103,3 +103,15 @@ def test_a_command_that_the_block_list_lets_pass_is_still_said_to_be_asked_about
     told = orkas("policy", "check", "ls > list")
     assert (told.status, told.out) == (0, "allow\n") and "in mode ask you are asked" in told.err
     assert orkas("policy", "check", "ls -la").err == ""
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("words", ["run --model demo/offline hi", "session list", "stats", "tool list", "config set model demo/offline"])
+def test_a_home_that_cannot_be_read_is_named(words: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o000)
+    try:
+        ran = shell(f'"$@" {words}', tmp_path, ORKAS_HOME=str(home))
+    finally:
+        home.chmod(0o700)
+    ran.refused(2 if "config.toml cannot be read" in ran.err else 1, "ermission denied", "; ")

@@ -122,7 +122,8 @@ def _sentence(error: OrkasError | OSError) -> tuple[str, str]:
         return error.message, error.hint
     said = error.strerror or str(error) or type(error).__name__
     if error.filename:
-        return f"{error.filename}: {said}", ""
+        way = "check who owns it, and its mode" if isinstance(error, PermissionError) else ""
+        return f"{error.filename}: {said}", way
     if isinstance(error, FileNotFoundError) and not _folder_is_there():
         return "the current folder is not there any more", "go to another one, or name one with --cwd"
     return f"the output could not be written: {said}", "make room for it, or send it elsewhere"
