@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import signal
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -411,3 +413,69 @@ def test_the_doctor_shows_a_name_on_one_line() -> None:
     lines = orkas("doctor").out.splitlines()
     assert sum("everything is lost" in line for line in lines) == 2
     assert not any(line.startswith("NO sessions   everything") for line in lines)
+
+
+# tools of one's own, the user's own table, what stands in help
+
+
+OWN = '''
+from orkas import tool
+
+@tool
+def price(count: int) -> float:
+    """What so many cost."""
+    return 0.5 * count
+'''
+
+
+def test_a_tool_of_ones_own_is_listed_and_run_without_a_model(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(OWN)
+    ran = orkas("tool", "run", "price", '{"count": 3}', "--tools", "shop.py", cwd=tmp_path)
+    assert (ran.status, ran.out) == (0, "1.5\n"), ran
+    assert [t["name"] for t in orkas("tool", "list", "--tools", "shop.py", "--json", cwd=tmp_path).json] == ["price"]
+    both = {t["name"] for t in orkas("tool", "list", "--tools", "all,shop.py", "--json", cwd=tmp_path).json}
+    assert both > {"price", "read_file"}
+    orkas("tool", "run", "price", "{}", cwd=tmp_path).refused(2, "no tool 'price'", "--tools FILE.py")
+    orkas("tool", "list", "--tools", "none.py", cwd=tmp_path).refused(2, "none.py", "cannot be read")
+
+
+def test_models_tells_a_mistake_in_the_users_own_table() -> None:
+    path = Path(orkas("config", "path").out.strip())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('[vendors.lab]\nbase_url = 5\n[vendors.other]\nbase_url = "https://llm.example.org/v1"\n')
+    for words in (("models",), ("models", "--vendor", "anthropic"), ("models", "--json")):
+        told = [line for line in orkas(*words).err.splitlines() if "warning" in line]
+        assert len(told) == 1 and str(path) in told[0] and "vendors.lab" in told[0] and "base_url" in told[0], told
+    path.write_text("[vendors\n")
+    assert str(path) in orkas("models").err
+
+
+def test_a_price_that_nobody_named_is_not_a_price_of_nothing() -> None:
+    assert re.search(r"^image\.price +not set +default$", orkas("config", "list").out, re.M)
+    unset = orkas("config", "get", "image.price")
+    assert (unset.out, unset.err) == ("", "image.price is not set\n")
+    orkas("config", "set", "image.price", "0.00001")
+    assert orkas("config", "get", "image.price").out == "0.00001\n"
+
+
+def test_each_command_stands_in_the_help_above_it_and_says_what_it_does() -> None:
+    above = orkas("--help").out
+    for name in COMMANDS:
+        found = re.search(rf"^  {name} +(.+(?:\n {{8,}}.+)*)", above, re.M)
+        assert found and max(map(len, found[0].splitlines())) <= 80, above
+        line = found[1]
+        own = import_module(f"orkas.product.cli.{name}").parser()
+        assert own.description and own.prog == f"orkas {name}"
+        family = next((a for a in own._actions if isinstance(a, argparse._SubParsersAction)), None)
+        if family is None:
+            continue
+        about = {action.dest: action.help for action in family._choices_actions}
+        for sub, parser in family.choices.items():
+            assert sub in line, f"`orkas --help` says nothing of {name} {sub}"
+            assert about[sub] and "\n" not in about[sub] and re.search(rf"^    {sub}\s", own.format_help(), re.M)
+            assert parser.description and parser.epilog, f"{name} {sub} has no example"
+
+
+def test_a_background_job_without_an_agent_says_why_there_is_none(tmp_path: Path) -> None:
+    ran = orkas("tool", "run", "shell", '{"command": "sleep 9", "background": true}', cwd=tmp_path)
+    assert ran.status == 1 and "lives as long as its agent" in ran.out, ran

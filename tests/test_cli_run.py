@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import pty
@@ -10,9 +11,10 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -326,9 +328,18 @@ def test_a_nohup_run_survives_the_hang_up() -> None:
     assert run.returncode == 0 and json.loads(rest.splitlines()[-1])["text"] == "one two"
 
 
+def unread(pipe: IO[bytes]) -> int:
+    """Bytes that nobody has taken out of a pipe yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 def test_ctrl_c_before_anything_began_is_quiet() -> None:
     run = start("run", "-", *DEMO, stdin=subprocess.PIPE)
-    time.sleep(1)  # it waits for its prompt now; earlier, the interpreter itself would end it
+    assert run.stdin is not None
+    run.stdin.write(b"half a prompt")
+    run.stdin.flush()
+    while unread(run.stdin):  # now it waits for the rest; earlier, the interpreter itself would end it
+        time.sleep(0.01)
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=10)
     assert (run.returncode, out, err) == (130, b"", b"")

@@ -114,7 +114,7 @@ def test_the_chat_compacts_and_takes_it_back(trip: str, start: Start) -> None:  
     terminal.ready()
     assert len(Session.read(trip).messages) < count
     terminal.say("/uncompact")
-    terminal.shows("messages are back")
+    terminal.shows("messages restored")
     terminal.say("/uncompact")
     terminal.shows("no compaction to take back")
     terminal.ready()

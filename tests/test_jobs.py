@@ -164,7 +164,8 @@ async def test_waiting_ends_with_output_or_with_stop(bench: Bench) -> None:
     await asyncio.to_thread(bench.jobs.find(job).write, b"\n")
     assert "now" in await reading
     reading = asyncio.create_task(bench.text("read", job, wait_s=60))
-    await asyncio.sleep(0.05)
+    while not bench.jobs.find(job)._watchers:  # until it waits
+        await asyncio.sleep(0)
     bench.context.abort.fire()
     assert await reading == f"(no new output)\n[{job} is still running]"
     assert time.monotonic() - began < 10
@@ -629,3 +630,10 @@ async def test_what_a_job_beyond_the_walls_says_is_marked(bench: Bench, walls: A
     bench.context.sandbox = walls
     result = await Shell().run({"command": "echo no; exit 4", "background": True}, bench.context)
     assert result.origin == origin
+
+
+async def test_a_job_says_what_it_is(bench: Bench) -> None:
+    job = bench.jobs.find(await bench.start("sleep 60 # \x1b[2J"))
+    assert re.fullmatch(rf"<Job {job.name}: running for \d+ s: sleep 60 # [^\x1b]+>", repr(job))
+    await bench.do("stop", job.name)
+    assert repr(job).startswith(f"<Job {job.name}: stopped: sleep 60")

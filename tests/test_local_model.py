@@ -620,6 +620,20 @@ def test_a_small_model_gets_at_most_six_tools_in_few_words() -> None:
     assert small.select_tools([]) == []
 
 
+def test_each_built_in_tool_is_told_to_a_small_model_in_few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    from orkas import builtins
+
+    monkeypatch.setenv("ORKAS_IMAGE_MODEL", "openai/gpt-image-1")
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-a-test")
+    tools = [ToolDef(t.name, t.description, t.parameters) for t in builtins()]
+    assert {"apply_patch", "generate_image"} <= {t.name for t in tools}
+    for tool in tools:
+        [short] = small.select_tools([tool])
+        assert len(short.description) < 100 and short.description != tool.description.split(". ")[0], tool.name
+        assert set(short.parameters["required"]) >= set(tool.parameters.get("required", ())), tool.name
+        assert set(short.parameters["properties"]) <= set(tool.parameters["properties"]), tool.name
+
+
 def test_the_chat_template_takes_every_form_of_history() -> None:
     jinja2 = pytest.importorskip("jinja2", reason="renders the template outside the runtime")
     path = Path(local.__file__).with_name("qwen25coder_tools.jinja")

@@ -74,7 +74,7 @@ def test_the_block_that_broke_the_prefix_is_named_with_its_cost(
     with caplog.at_level(logging.INFO, "orkas.cache"):
         said = Talk().second(**changed)
     assert block in said
-    assert "anthropic/m did not hold: 20,000 of 20,000 tokens" in said and "($0.0690)" in said
+    assert "anthropic/m did not hold: 20,000 of 20,000 tokens" in said and "($0.069)" in said
     assert caplog.messages == [said]
 
 
@@ -228,5 +228,5 @@ def test_the_command_shows_what_came_from_the_cache() -> None:
     ]  # fmt: skip
     assert rows[2]["lost_usd"] == pytest.approx(9_300 * 3.45 / 1e6)
     human = orkas("request", "--session", "trip", "--cache")
-    assert "9,000 (97%)" in human.out and "9,300 ($0.0321)" in human.out and "9,300 tokens were sent again" in human.err
+    assert "9,000 (97%)" in human.out and "9,300 ($0.0321)" in human.out and "had held it: 9,300 tokens" in human.err
     orkas("request", "--cache").refused(2, "--session")

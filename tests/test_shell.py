@@ -70,6 +70,14 @@ class Bench:
                 continue
         return found
 
+    async def begin(self, command: str) -> asyncio.Task[ToolResult]:
+        """Run it in a task; returns once bash has begun with it."""
+        running = asyncio.create_task(self.run(f"touch begun; {command}", timeout_s=60))
+        while not (self.context.cwd / "begun").exists():
+            assert not running.done(), running
+            await asyncio.sleep(0.01)
+        return running
+
     async def nobody_left(self, within_s: float) -> None:
         until = time.monotonic() + within_s
         while self.survivors():
@@ -399,8 +407,7 @@ async def test_nobody_survives_the_time_limit(bench: Bench, command: str) -> Non
 
 @pytest.mark.parametrize("command", [*STUBBORN, "yes"])
 async def test_stop_returns_at_once_and_nobody_survives(bench: Bench, command: str) -> None:
-    running = asyncio.create_task(bench.run(command, timeout_s=60))
-    await asyncio.sleep(0.2)
+    running = await bench.begin(command)
     began = time.monotonic()
     bench.context.abort.fire()
     result = await running
@@ -412,10 +419,11 @@ async def test_stop_returns_at_once_and_nobody_survives(bench: Bench, command: s
 async def test_stop_through_a_guard_ends_the_command_too(bench: Bench) -> None:
     async def guarded() -> None:
         with bench.context.abort.guard():
-            await bench.run("setsid sleep 30; sleep 30", timeout_s=60)
+            await (await bench.begin("setsid sleep 30; sleep 30"))
 
     running = asyncio.create_task(guarded())
-    await asyncio.sleep(0.2)
+    while not (bench.context.cwd / "begun").exists():
+        await asyncio.sleep(0.01)
     bench.context.abort.fire()
     with pytest.raises(Aborted):
         await running
@@ -423,8 +431,7 @@ async def test_stop_through_a_guard_ends_the_command_too(bench: Bench) -> None:
 
 
 async def test_a_cancelled_task_leaves_nobody(bench: Bench) -> None:
-    running = asyncio.create_task(bench.run("trap '' TERM; sleep 30; sleep 30", timeout_s=60))
-    await asyncio.sleep(0.2)
+    running = await bench.begin("trap '' TERM; sleep 30; sleep 30")
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -442,9 +449,9 @@ def test_a_process_that_ends_leaves_nobody(tmp_path: Path, way: str) -> None:
         "cwd, mark, way = sys.argv[1:]\n"
         "async def main():\n"
         "    context = ToolContext(cwd=Path(cwd), env={'TEST_MARK': mark})\n"
-        "    command = \"trap '' TERM; setsid sleep 30 & sleep 30; sleep 30\"\n"
+        "    command = \"trap '' TERM; touch begun; setsid sleep 30 & sleep 30; sleep 30\"\n"
         "    task = asyncio.create_task(Shell().run({'command': command}, context))\n"
-        "    await asyncio.sleep(0.3)\n"
+        "    while not (Path(cwd) / 'begun').exists(): await asyncio.sleep(0.01)\n"
         "    if way == 'an exception': raise RuntimeError('boom')\n"
         "    if way == 'the loop ends': context.abort.fire(); await task\n"
         "loop = asyncio.new_event_loop()\n"
@@ -476,9 +483,9 @@ async def test_nothing_is_used_up_by_many_runs(bench: Bench) -> None:
 
 async def test_a_neighbour_is_left_alone(bench: Bench) -> None:
     """What one command leaves is ended; what another one runs at the same time is not."""
-    other = asyncio.create_task(bench.run("sleep 1; echo done", timeout_s=5))
-    await asyncio.sleep(0.1)
+    other = await bench.begin("until [ -e after ]; do sleep 0.05; done; echo done")
     await bench.run("sleep 30 & true")
+    (bench.context.cwd / "after").touch()
     assert (await other).text == "done\n[exit code 0]"
 
 

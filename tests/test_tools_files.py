@@ -332,7 +332,7 @@ async def test_an_empty_file_and_a_missing_last_newline(bench: Bench, cwd: Path)
     (cwd / "empty").write_text("")
     (cwd / "open").write_text("a\nb")
     assert await bench.text("read_file", path="empty") == "(empty file)"
-    assert await bench.text("read_file", path="open", limit=1) == "a\n[1 more lines; read on with offset=2]"
+    assert await bench.text("read_file", path="open", limit=1) == "a\n[1 more line; read on with offset=2]"
 
 
 async def test_a_huge_line_is_cut_and_said(bench: Bench, cwd: Path) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any
 
+from orkas.infra.amounts import counted
+
 __all__ = ["check", "faults"]
 
 _REFUSED = ("unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef")
@@ -180,7 +182,7 @@ class _Look:
             if name in value:
                 yield from self.faults(value, inner, at)
         if not schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value)):
-            yield f"{at} has {len(value)} properties, too few or too many"
+            yield f"{at} has {counted(len(value), 'property', 'properties')}, too few or too many"
         for name, inner in value.items():
             yield from self._property(name, inner, schema, at)
 
@@ -207,7 +209,7 @@ class _Look:
         for i, item in enumerate(value):
             yield from self.faults(item, first[i] if i < len(first) else rest, f"{at}[{i}]")
         if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
-            yield f"{at} has {len(value)} items, too few or too many"
+            yield f"{at} has {counted(len(value), 'item')}, too few or too many"
         if schema.get("uniqueItems") is True and len({_key(v) for v in value}) < len(value):
             yield f"{at} holds the same item twice"
         if "contains" in schema:
@@ -252,7 +254,7 @@ def _plain(value: Any, schema: dict[str, Any], at: str) -> Iterator[str]:
         yield f"{at} must be {_shown(schema['const'])}, not {_shown(value)}"
     if isinstance(value, str):
         if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
-            yield f"{at} has {len(value)} characters, too few or too many"
+            yield f"{at} has {counted(len(value), 'character')}, too few or too many"
         if "pattern" in schema and not re.search(schema["pattern"], value):
             yield f"{at} does not match the pattern {schema['pattern']!r}"
     elif _TYPES["number"](value):

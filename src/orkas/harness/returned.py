@@ -11,6 +11,7 @@ import msgspec
 
 from orkas.harness.images import MAX_IMAGE_BYTES, media_type
 from orkas.harness.tool import ToolResult
+from orkas.infra.amounts import counted
 from orkas.infra.messages import Image
 
 __all__ = ["as_result"]
@@ -75,7 +76,7 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return f"({len(data):,} bytes of binary data)"
+        return f"({counted(len(data), 'byte')} of binary data)"
 
 
 def _plain(value: Any) -> Any:

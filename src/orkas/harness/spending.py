@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from orkas.infra.amounts import usd
 from orkas.infra.messages import AssistantMessage, Usage, text_of
 from orkas.providers.base import CompletionParams, Rates
 
@@ -117,8 +118,8 @@ class Spending:
 
     def _text(self) -> str:
         return (
-            f"Stopped: the next request would pass the cost limit of ${self.limit:g} for one turn "
-            f"(${self.spent:.4f} spent). Say “continue” to go on."
+            f"Stopped: the next request would pass the cost limit of {usd(self.limit or 0.0)} for one turn "
+            f"({usd(self.spent)} spent). Say “continue” to go on."
         )
 
 

@@ -57,7 +57,11 @@ class Unread:
 
 
 class Job:
-    """One command in the background. Its methods may be called from any thread; those that wait say so."""
+    """One command in the background. Its methods may be called from any thread; those that wait say so.
+
+    For whoever asks an agent for its ``jobs``: ``name``, ``command``, ``running``, ``state`` (a few words), ``ended``
+    (exit code and the like, once it is over), ``seconds``, ``tty``, ``beyond``.
+    """
 
     def __init__(
         self,
@@ -71,13 +75,17 @@ class Job:
         notes: Sequence[str],
     ) -> None:
         self.name = name
+        """Such as ``job-3f2a``: what ``shell_job`` and ``stop_job`` take."""
         self.command = command
+        """The command line, as it was given."""
         self.tty = start.tty
+        """It has a terminal of its own."""
         self.beyond = beyond
         """It has more than the sandbox gives: the network, or no walls."""
         self.notes = notes
         """What was put back after it; complete once it has ended."""
         self.began = time.monotonic()
+        """When it was started, on the clock of ``time.monotonic()``."""
         self.ended: Ended | None = None
         """How it ended; None while it runs."""
         self.whole = Output(folder, f"job-{new_name()}", hider=Passing())
@@ -100,8 +108,12 @@ class Job:
         self._wake, self._sender = os.pipe()
         self._thread = threading.Thread(target=self._live, name=f"orkas-{name}", daemon=True)
 
+    def __repr__(self) -> str:
+        return f"<Job {self.name}: {self.state}: {label(self.command, 80)}>"
+
     @property
     def running(self) -> bool:
+        """Whether it has not ended yet."""
         return self.ended is None
 
     @property
@@ -125,7 +137,7 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """How long it has run, or did."""
         return self.ended.seconds if self.ended is not None else time.monotonic() - self.began
 
     def start(self) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from orkas.infra.amounts import counted, usd
 from orkas.infra.messages import AssistantMessage, Message, UserMessage
 from orkas.providers.catalog import model_info
 
@@ -61,7 +62,9 @@ def _compare(row: Row, before: Row, message: AssistantMessage, last: AssistantMe
         row.lost_usd = _worth(row)
         gap = _seconds(last.ts, message.ts)
         late = gap is not None and gap > _LIFE_S
-        row.why = f"{gap / 60:.0f} minutes later" if late and gap else "the log of that day may name the block"
+        row.why = "the log of that day may name the block"
+        if late and gap:
+            row.why = f"{counted(round(gap / 60), 'minute')} later"
 
 
 def _worth(row: Row) -> float | None:
@@ -87,6 +90,6 @@ def as_lines(found: Iterable[Row]) -> list[tuple[str, ...]]:
     for row in found:
         share = f"{row.cached:,} ({row.cached / row.prompt:.0%})" if row.prompt else "-"
         lost = f"{row.lost:,}" if row.lost else ""
-        lost += f" (${row.lost_usd:.4f})" if row.lost_usd else ""
+        lost += f" ({usd(row.lost_usd)})" if row.lost_usd else ""
         table.append((str(row.message), row.model, f"{row.prompt:,}", share, lost, row.why))
     return table

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from orkas.harness.statistics import Line, ToolUse, day_of, summed
+from orkas.infra.amounts import counted, usd
 from orkas.infra.errors import UsageError
 from orkas.infra.terminal import label
 
@@ -68,7 +69,7 @@ def cost_text(line: Line) -> str:
     """The cost; ``>=`` where that of some replies is not known, ``-`` where that of none is."""
     if line.unpriced >= line.calls:
         return "-"
-    amount = f"${line.cost_usd:,.2f}" if line.cost_usd >= 1 else f"${line.cost_usd:.4f}" if line.cost_usd else "$0"
+    amount = usd(line.cost_usd)
     return f">= {amount}" if line.unpriced else amount
 
 
@@ -95,11 +96,11 @@ def as_lines(made: Report, by: By | None = None) -> list[str]:
     recent = dict(list(days.items())[-_DAYS_SHOWN:])
     lines = [*_table("model", made.rows["model"], made.total), "", *_table("day", recent, None)]
     if len(days) > len(recent):
-        lines.append(f"and {len(days) - len(recent)} earlier days; `orkas stats --by day` shows all")
+        lines.append(f"and {counted(len(days) - len(recent), 'earlier day')}; `orkas stats --by day` shows all")
     if made.total.tools:
         lines += ["", *_tool_table(made.total.tools)]
     if made.total.unpriced:
-        lines += ["", f"The cost of {made.total.unpriced:,} of {made.total.calls:,} calls is not known."]
+        lines += ["", f"The cost of {made.total.unpriced:,} of {counted(made.total.calls, 'call')} is not known."]
     return lines
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from orkas.infra.amounts import usd
 from orkas.infra.messages import Message, Usage, UserMessage
 from orkas.providers.base import CompletionParams, Price, ToolDef
 
@@ -97,7 +98,7 @@ def _worth(lost: int, prompt: int, price: Price | None) -> str:
     rates = price.rates(prompt) if price is not None else None
     if rates is None or rates.cache_read is None:
         return ""
-    return f" (${lost * max(0.0, max(rates.input, rates.cache_write or 0.0) - rates.cache_read) / 1e6:.4f})"
+    return f" ({usd(lost * max(0.0, max(rates.input, rates.cache_write or 0.0) - rates.cache_read) / 1e6)})"
 
 
 def _compacted(last: _Sent, sent: _Sent) -> bool:

@@ -36,6 +36,7 @@ _SHORT: dict[str, tuple[str, dict[str, str]]] = {
         {"pattern": "word to search"},
     ),
     "shell": ("Run a shell command such as wc or date and return its output", {"command": "the command"}),
+    "apply_patch": ("Change several files at once by a patch", {"patch": "*** Begin Patch … *** End Patch"}),
     "read_result": (
         "Read on in a long tool result",
         {"file": "file name in the preview", "start": "first line", "search": "word to search"},
@@ -43,6 +44,7 @@ _SHORT: dict[str, tuple[str, dict[str, str]]] = {
     "web_fetch": ("Read a web page", {"url": "address with https://", "offset": "first character"}),
     "web_search": ("Search the web", {"query": "the words to search"}),
     "shell_job": ("Read or stop a background command", {"action": "list, read or stop", "job": "its name"}),
+    "generate_image": ("Draw a picture and save it", {"prompt": "what it shows", "path": "file to save it as"}),
 }
 """In the order in which they are dropped, the last first."""
 

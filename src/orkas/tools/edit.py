@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.abort import Abort
+from orkas.infra.amounts import counted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
@@ -236,7 +237,8 @@ class _Change:
             head += " (old_text has other blanks at the ends of lines than the file)"
         diffs = "\n".join(self._diff(*place) for place in self._found[:_SHOWN_EDITS])
         if len(diffs) > _SHOWN_CHARS:
-            diffs = f"{diffs[:_SHOWN_CHARS]}…\n[{len(diffs) - _SHOWN_CHARS:,} more characters of the difference]"
+            more = counted(len(diffs) - _SHOWN_CHARS, "more character")
+            diffs = f"{diffs[:_SHOWN_CHARS]}…\n[{more} of the difference]"
         parts = [head, *([diffs] if diffs else [])]
         if self._count > _SHOWN_EDITS:
             parts.append(f"[{self._count - _SHOWN_EDITS:,} more not shown]")
@@ -261,8 +263,9 @@ class _Change:
         lines = list(difference)[2:]
         offset = self._text.count("\n", 0, first)
         shown = [_clipped(_shifted(line, offset)) for line in lines[:_SHOWN_LINES]]
-        cut = [f"[{len(lines) - _SHOWN_LINES} more lines of the difference]"] if len(lines) > _SHOWN_LINES else []
-        return "\n".join([*shown, *cut])
+        if len(lines) > _SHOWN_LINES:
+            shown.append(f"[{counted(len(lines) - _SHOWN_LINES, 'more line')} of the difference]")
+        return "\n".join(shown)
 
     def _back(self, at: int, lines: int) -> int:
         for _ in range(lines):

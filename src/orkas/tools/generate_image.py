@@ -15,6 +15,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
+from orkas.infra.amounts import counted, usd
 from orkas.infra.errors import OrkasError, ProviderError, ToolFailed, UsageError
 from orkas.infra.known import hide
 from orkas.infra.messages import Image, Text, UserMessage
@@ -121,7 +122,7 @@ class GenerateImage:
     def _too_dear(self) -> str:
         if self.price is None:
             return "this turn has a cost limit, and what a picture costs is not known"
-        return f"a picture costs ${self.price:g}, which would pass the cost limit of this turn"
+        return f"a picture costs {usd(self.price)}, which would pass the cost limit of this turn"
 
     async def _drawn(
         self, given: GenerateImageInput, references: list[Image], context: ToolContext
@@ -164,7 +165,7 @@ class GenerateImage:
     def _told(self, name: str, image: Image, data: bytes, words: str) -> ToolResult:
         from orkas.harness.images import MAX_IMAGE_BYTES
 
-        text = f"saved as {name} ({len(data):,} bytes, {image.media_type})"
+        text = f"saved as {name} ({counted(len(data), 'byte')}, {image.media_type})"
         if words:
             text += f"\nThe model that drew it said: {words[:1_000]}"
         if self.price is None:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
+from orkas.infra.amounts import counted
 from orkas.infra.paths import Place, kind_of, shown
 from orkas.infra.threads import in_thread
 from orkas.tools.globs import Glob
@@ -86,7 +87,7 @@ def _collect(walk: Walk, place: Place, glob: Glob | None) -> tuple[list[tuple[En
     if walk.unreadable:
         notes.append(f"could not look into: {', '.join(shown(n) for n in walk.unreadable[:10])}")
     if walk.too_deep and glob:
-        notes.append(f"{walk.too_deep} folders lie too deep and were not looked into")
+        notes.append(f"not looked into, because they lie too deep: {counted(walk.too_deep, 'folder')}")
     return entries, notes
 
 

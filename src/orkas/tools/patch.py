@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
+from orkas.infra.amounts import counted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Place, shown
 from orkas.infra.threads import in_thread
@@ -157,12 +158,12 @@ class _Planned(msgspec.Struct, eq=False):
         match self.file.kind:
             case "add":
                 lines = (self.new or "").count("\n")
-                return f"added {self.place.name} ({lines} line{'' if lines == 1 else 's'})"
+                return f"added {self.place.name} ({counted(lines, 'line')})"
             case "delete":
                 return f"deleted {self.place.name} (it is in the trash)"
             case "update":
                 count = len(self.file.hunks)
-                changes = f" ({count} change{'' if count == 1 else 's'})" if count else ""
+                changes = f" ({counted(count, 'change')})" if count else ""
                 links = "; its other hard links keep the old content" if self.old and self.old.st_nlink > 1 else ""
                 if self.to is not None:
                     return f"moved {self.place.name} to {self.to.name}{changes}{links}"

@@ -15,6 +15,7 @@ from msgspec import Meta
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra import environment
 from orkas.infra.abort import Abort
+from orkas.infra.amounts import counted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import Image
 from orkas.infra.paths import Place
@@ -126,7 +127,7 @@ def _excerpt_of(document: Document, given: ReadFileInput) -> str:
     if not any(page.text.strip() for page in document.pages):
         lines.append("(no text in it; a scanned document is a picture, which a shell command such as pdftoppm makes)")
     if given.offset > len(lines):
-        raise ToolFailed(f"offset {given.offset} is beyond the end: the text has {len(lines):,} lines")
+        raise ToolFailed(f"offset {given.offset} is beyond the end: the text has {counted(len(lines), 'line')}")
     shown: list[str] = []
     room = MAX_CHARS
     for line in lines[given.offset - 1 : given.offset - 1 + min(given.limit, MAX_LINES)]:
@@ -137,7 +138,7 @@ def _excerpt_of(document: Document, given: ReadFileInput) -> str:
     following = given.offset + len(shown)
     notes = []
     if left := len(lines) - following + 1:
-        notes.append(f"{left:,} more lines; read on with offset={following}")
+        notes.append(f"{counted(left, 'more line')}; read on with offset={following}")
     return "\n".join([*shown, *(f"[{note}]" for note in [*notes, *notes_of(document)])])
 
 
@@ -167,7 +168,7 @@ class _Excerpt:
         if not lines:
             if skipped == 0:
                 return "(empty file)"
-            raise ToolFailed(f"offset {offset} is beyond the end: the file has {skipped:,} lines")
+            raise ToolFailed(f"offset {offset} is beyond the end: the file has {counted(skipped, 'line')}")
         body = "\n".join(lines)
         notes = [*self._notes(body), *self._remaining(offset + len(lines))]
         return "\n".join([body, *(f"[{note}]" for note in notes)])
@@ -227,5 +228,5 @@ class _Excerpt:
         more += not ended and exact
         if not more:
             return []
-        count = f"{more:,}" if exact else f"more than {more:,}"
-        return [f"{count} more lines; read on with offset={following}"]
+        count = counted(more, "more line") if exact else f"more than {more:,} more lines"
+        return [f"{count}; read on with offset={following}"]

@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra import process
+from orkas.infra.amounts import counted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place, shown
 from orkas.infra.threads import in_thread
@@ -253,7 +254,7 @@ class _Search:
 
     def _stopped_late(self) -> None:
         self._notes.append(
-            f"stopped after {self._max_seconds:g} s in {_count(self._searched, 'file')}: the rest was not searched;"
+            f"stopped after {self._max_seconds:g} s in {counted(self._searched, 'file')}: the rest was not searched;"
             " narrow path or glob, or simplify the pattern"
         )
 
@@ -267,7 +268,7 @@ class _Search:
     def _all_notes(self) -> list[str]:
         notes = self._notes
         if not self._lines:
-            notes.insert(0, f"no match in {_count(self._searched, 'file')}")
+            notes.insert(0, f"no match in {counted(self._searched, 'file')}")
         left_out = [
             (self._walk.ignored, "ignored by .gitignore"),
             (self._binary, "binary"),
@@ -310,7 +311,3 @@ def _batches(names: Iterator[str]) -> Iterator[list[str]]:
             batch = []
     if batch:
         yield batch
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -131,7 +131,10 @@ class Shell:
 
         jobs = context.jobs
         if jobs is None:
-            raise ToolFailed("there are no background jobs here: this program ends with its call")
+            raise ToolFailed(
+                "there are no background jobs here: a job lives as long as its agent, and `orkas tool run` has none; "
+                "run the command without background, or in a conversation"
+            )
         limit = None if given.timeout_s is None else _positive(given.timeout_s)
 
         def begin() -> Job:

@@ -85,7 +85,9 @@ class ShellJob:
         given = check_arguments(arguments, ShellJobInput)
         jobs = context.jobs
         if jobs is None:
-            raise ToolFailed("there are no background jobs here: this program ends with its call")
+            raise ToolFailed(
+                "there are no background jobs here: a job lives as long as its agent, and `orkas tool run` has none"
+            )
         if given.action == "list":
             return listing(jobs)
         if given.job is None:

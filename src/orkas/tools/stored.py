@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.abort import Abort
+from orkas.infra.amounts import counted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.output import readable
 from orkas.infra.threads import in_thread
@@ -183,7 +184,7 @@ class _Text:
                 total = self._total(piece)
                 break
         if not shown:
-            raise ToolFailed(f"start {start} is beyond the end: the result has {total:,} lines")
+            raise ToolFailed(f"start {start} is beyond the end: the result has {counted(total, 'line')}")
         end = start + len(shown) - 1
         notes = [f"lines {start:,} to {end:,} of {total:,}", goes_on, f"read on with start={end + 1}" * (end < total)]
         return "\n".join([*shown, f"[{'; '.join(filter(None, notes))}]"])
@@ -203,7 +204,7 @@ class _Text:
         total = self._skip(start - 1)
         page = self._read(min(most, PAGE_BYTES))
         if not page:
-            raise ToolFailed(f"start {start} is beyond the end: the result has {total:,} characters")
+            raise ToolFailed(f"start {start} is beyond the end: the result has {counted(total, 'character')}")
         text, count = _portion(page, PAGE_BYTES)
         end = start - 1 + count
         total += len(page) + self._skip(None)
@@ -299,7 +300,7 @@ class _Search:
             beyond = f" from {'character' if self._by_chars else 'line'} {self._start:,} on" if self._start > 1 else ""
             return f"(nothing in it holds {self._words[:200]!r}{beyond})"
         if self._more:
-            self._shown.append(f"[{self._more:,} more places; search on with {self._resume}]")
+            self._shown.append(f"[{counted(self._more, 'more place')}; search on with {self._resume}]")
         return "\n".join(self._shown)
 
 

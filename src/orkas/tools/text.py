@@ -6,6 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
+from orkas.infra.amounts import counted
 from orkas.infra.patterns import lazy
 
 __all__ = ["HEAD_BYTES", "Form", "form_of", "kind_of_bytes", "size_said"]
@@ -214,7 +215,7 @@ def kind_of_bytes(head: bytes) -> str:
 def size_said(size: int) -> str:
     """A size in bytes for people: exact, with a rounded unit where that helps."""
     if size < 10_000:
-        return f"{size} bytes"
+        return counted(size, "byte")
     for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size >= scale:
             return f"{size / scale:.1f} {unit}"

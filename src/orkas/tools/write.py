@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
+from orkas.infra.amounts import counted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.known import MASK, hide
 from orkas.infra.paths import Folder, Place
@@ -131,7 +132,7 @@ def _keep_secrets(folder: Folder, place: Place, content: str) -> None:
 
 def _told(name: str, data: bytes, old: os.stat_result | None) -> str:
     lines = data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
-    size = f"{size_said(len(data))}, {lines:,} line{'' if lines == 1 else 's'}"
+    size = f"{size_said(len(data))}, {counted(lines, 'line')}"
     if old is None:
         return f"created {name} ({size})"
     links = "; its other hard links keep the old content" if old.st_nlink > 1 else ""

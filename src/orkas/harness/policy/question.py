@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from orkas.harness.commands import known
+from orkas.infra.amounts import counted
 
 __all__ = ["MAX_LINES", "Question", "lines_of", "visible"]
 
@@ -89,7 +90,7 @@ def _clipped(lines: list[str]) -> list[str]:
     if more <= 0:
         return shown
     head = MAX_LINES * 2 // 3
-    return [*shown[:head], f"+{more} more lines", *shown[len(shown) - (MAX_LINES - head) :]]
+    return [*shown[:head], f"+{counted(more, 'more line')}", *shown[len(shown) - (MAX_LINES - head) :]]
 
 
 def _narrow(line: str) -> str:
@@ -97,4 +98,4 @@ def _narrow(line: str) -> str:
     if more <= 0:
         return line
     half = MAX_WIDTH // 2
-    return f"{line[:half]} ⟨+{more} more characters⟩ {line[-half:]}"
+    return f"{line[:half]} ⟨+{counted(more, 'more character')}⟩ {line[-half:]}"

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from orkas.harness.sessions.transcript import arguments_of, heading, label_of, span, tool_names
+from orkas.infra.amounts import counted
 from orkas.infra.errors import StorageError
 from orkas.infra.messages import AssistantMessage, Block, Image, Message, Text, Thinking, ToolCall, ToolMessage
 from orkas.infra.terminal import inert
@@ -104,7 +105,7 @@ def _text(block: Text, message: Message) -> str:
     lines = block.text.rstrip("\n").split("\n")
     shown = _code(block.text)
     if len(lines) > _OPEN_LINES:
-        shown = _folded(f"{len(lines):,} lines <code>{_gist(lines[0])}</code>", shown)
+        shown = _folded(f"{counted(len(lines), 'line')} <code>{_gist(lines[0])}</code>", shown)
     return shown + _whole(block)
 
 

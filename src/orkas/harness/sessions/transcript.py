@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
+from orkas.infra.amounts import counted
 from orkas.infra.messages import (
     AssistantMessage,
     Block,
@@ -39,7 +40,7 @@ def span(messages: Sequence[Message]) -> str:
         return "no messages"
     days = [str(m.ts)[:10] for m in (messages[0], messages[-1]) if isinstance(m.ts, str) and m.ts]
     models = dict.fromkeys(label_of(m.model) for m in messages if isinstance(m, AssistantMessage) and m.model)
-    count = f"{len(messages)} message{'s' if len(messages) > 1 else ''}"
+    count = counted(len(messages), "message")
     return " · ".join(filter(None, [count, label_of(" to ".join(dict.fromkeys(days))), ", ".join(models)]))
 
 

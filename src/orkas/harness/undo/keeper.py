@@ -20,6 +20,7 @@ from orkas.harness.undo import records
 from orkas.harness.undo.records import Changed, Kept, Shelf, TurnRecord
 from orkas.harness.undo.scan import TooLarge, Tree, scan, state_of
 from orkas.infra import files
+from orkas.infra.amounts import counted
 from orkas.infra.errors import OrkasError
 from orkas.infra.paths import shown
 
@@ -180,7 +181,7 @@ class Keeper:
 
     def _tell_missed(self, missed: list[str]) -> None:
         names = ", ".join(shown(path) for path in missed[-3:]) + (", …" if len(missed) > 3 else "")
-        count = f"{len(missed):,} file{'s' * (len(missed) != 1)}"
+        count = counted(len(missed), "file")
         self._say(
             f"Undo does not keep the content of {count} here ({names}): it keeps files up to {MAX_FILE // 2**20} MB,"
             f" {MAX_TREE // 2**20} MB together, that it can read."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orkas.harness.sessions.names import fresh_name
+from orkas.infra.amounts import counted
 from orkas.infra.errors import OrkasError, ProviderError
 from orkas.infra.messages import AssistantMessage, UserMessage, text_of
 from orkas.product.chat.words import one_line, plain_names
@@ -123,7 +124,7 @@ def _session(chat: Chat, name: str) -> None:
     else:
         session = chat.agent.session
         count = len(session.messages)
-        size = f"{count} message{'s' * (count != 1)}"
+        size = counted(count, "message")
         chat.screen.say(chat.screen.joined(f"session {session.id}", size, str(session.path or "in memory only")))
         chat.screen.say("/session list shows the last ones, /session ID goes to one.", "dim")
 
@@ -138,7 +139,7 @@ def _list(chat: Chat) -> None:
         when = f"{one.updated[:16].replace('T', ' '):<16}"
         chat.screen.say(f"{here} {one.id:<{width}}  {when}  {one_line(one.title)}".rstrip())
     if len(found) > _LISTED:
-        chat.screen.say(f"and {len(found) - _LISTED} older ones; `orkas session list` shows all", "dim")
+        chat.screen.say(f"and {counted(len(found) - _LISTED, 'older one')}; `orkas session list` shows all", "dim")
     if not found:
         chat.screen.say("No session is on disk yet; this one will be after your first message.")
 
@@ -171,17 +172,18 @@ def _compact(chat: Chat, keep: str) -> Awaitable[None]:
 
 async def _uncompact(chat: Chat, _: str) -> None:
     count = await chat.agent.uncompact()
-    chat.screen.say(f"{count} messages are back; the summary is gone.")
+    chat.screen.say(f"{counted(count, 'message')} restored; the summary is gone.")
 
 
 def _approve(chat: Chat, mode: str) -> None:
     if mode:
         chat.agent.approve = mode  # type: ignore[assignment]  # refused with a sentence when it is none
     about = {
-        "ask": "what only reads runs; everything else is asked",
-        "edits": "writing in the working folder is approved; everything else is asked",
-        "all": "everything runs that no rule denies",
-        "none": "what would be asked is denied",
+        "ask": "what only reads runs at once; you are asked before anything else",
+        "edits": "reading, changing files in this folder and commands inside the sandbox run at once; you are asked "
+        "before a command gets the network or leaves the sandbox, changes what git runs or deletes much",
+        "all": "everything runs at once, but for what the block list or a rule of yours denies",
+        "none": "what only reads runs at once; anything else is denied without asking you",
     }
     chat.screen.say(f"Approval is {chat.agent.approve}: {about[chat.agent.approve]}.")
     if not mode:
@@ -241,18 +243,18 @@ def _exit(chat: Chat, _: str) -> None:
 
 COMMANDS = (
     Command("/help", "what can be typed here", _help),
-    Command("/model [NAME]", "show the model, or take another from the next turn on", _model),
+    Command("/model [NAME]", "show the model, or take another from the next message on", _model),
     Command("/session [list|ID]", "show this conversation, list the last ones, or go to one", _session),
     Command("/stats", "what this conversation has used: tokens, cost, tools", _stats),
     Command("/clear", "start afresh; this conversation stays on disk", _clear),
     Command("/compact [WHAT TO KEEP]", "replace older messages by a summary; they are kept on disk", _compact),
-    Command("/uncompact", "take the newest compaction back", _uncompact),
-    Command("/approve [MODE]", "show or change what is asked: ask, edits, all, none", _approve),
+    Command("/uncompact", "take the newest compaction back: the older messages count again", _uncompact),
+    Command("/approve [MODE]", "show or change what you are asked about: ask, edits, all or none", _approve),
     Command("/undo", "take back what the last turn did to files", _undo),
     Command("/jobs [stop [NAME]]", "list what runs in the background, or end it", _jobs),
-    Command("/thinking", "show or fold the model's reasoning", _thinking),
+    Command("/thinking", "show the model's reasoning in full, or fold it to a line again", _thinking),
     Command("/expand [N]", "show the whole of a tool's result, the last one by default", _expand),
-    Command("/queue TEXT", "while a turn runs: say it when that has ended", _queue),
+    Command("/queue TEXT", "while a turn runs: say this to the model when it has ended", _queue),
     Command("/exit", "leave; Ctrl-D does too", _exit),
 )
 _ALIASES = {"/quit": COMMANDS[-1], "/?": COMMANDS[0]}
@@ -276,6 +278,7 @@ def recap(chat: Chat) -> None:
     if not asked:
         return
     said = [text for m in messages if isinstance(m, AssistantMessage) and (text := text_of(m).strip())]
-    chat.screen.say(f"{len(messages)} messages so far; the last question: {one_line(text_of(asked[-1]), 200)}", "dim")
+    last = one_line(text_of(asked[-1]), 200)
+    chat.screen.say(f"{counted(len(messages), 'message')} so far; the last question: {last}", "dim")
     if said:
         chat.screen.say(f"the last answer: {one_line(said[-1], 400)}", "dim")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from orkas.harness.sessions.session import Session
+from orkas.infra.amounts import counted
 from orkas.infra.errors import OrkasError
 from orkas.infra.events import Approval, Done, Event, TextDelta
 from orkas.infra.messages import well_formed
@@ -221,7 +222,7 @@ class Chat:
             await asyncio.sleep(0)
             rest = len(text) - start - _SLICE
             if rest > 0 and (self._asked or self.screen.gone):
-                self.screen.say(f"{rest:,} more characters had come and are not shown", "dim")
+                self.screen.say(f"not shown: {counted(rest, 'more character')} that had come", "dim")
                 return
 
     async def _tick(self) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Literal, TextIO
 
+from orkas.infra.amounts import counted
 from orkas.infra.terminal import inert
 from orkas.product.chat.live import Live
 from orkas.product.chat.markdown import Block, Splitter
@@ -108,7 +109,7 @@ class RichScreen(Screen):
         whole = "".join(text for text, _ in self._told) + self._splitter.pending.text
         self._splitter = Splitter()
         if count > len(whole) or not self._live.take_back([line for _, lines in self._told for line in lines]):
-            self.say(f"the last {count:,} characters above are taken back", "warning")
+            self.say(f"taken back: the last {counted(count, 'character')} above", "warning")
             return
         self._told = []
         self.reply(whole[: len(whole) - count])

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TextIO, TypeAlias, assert_never
 
+from orkas.infra.amounts import counted
 from orkas.infra.events import (
     Approval,
     Compaction,
@@ -216,7 +217,7 @@ class Screen(ABC):
         for line in lines:
             self.say("  " + clip(line, width - 2, self.marks.more), "dim")
         if more:
-            self.say(f"  {self.marks.more} {more} more lines {self.marks.dot} /expand {self._count}", "dim")
+            self.say(f"  {self.marks.more} {counted(more, 'more line')} {self.marks.dot} /expand {self._count}", "dim")
 
     def _with_result(self, title: str, took: str, line: str, width: int) -> str:
         """Title, time and a result of one line, sharing the width."""
@@ -325,7 +326,7 @@ class PlainScreen(Screen):
     def take_back(self, count: int) -> None:
         if count:
             self.settle()
-            self.write(f"[the last {count:,} characters above are taken back]\n")
+            self.write(f"[taken back: the last {counted(count, 'character')} above]\n")
 
     def _line(self, head: str, tone: Tone, rest: str) -> None:
         self.say(head + rest)

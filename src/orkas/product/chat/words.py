@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from orkas.infra.amounts import usd
 from orkas.infra.events import Done, ErrorInfo
 from orkas.infra.messages import Usage
 from orkas.infra.terminal import inert
@@ -157,7 +158,7 @@ def done_line(done: Done, elapsed: float, dot: str = "·") -> str:
     """Model, tokens, time; the cost only when it is known."""
     parts = [inert(done.model), *_tokens(done.usage), duration(elapsed)]
     if done.usage.cost_usd is not None:
-        parts.append(f"${done.usage.cost_usd:.4f}" if done.usage.cost_usd else "$0")
+        parts.append(usd(done.usage.cost_usd))
     if done.stop_reason not in ("stop", "aborted", "error", "tool_use", ""):
         parts.append(f"ended by {inert(done.stop_reason).replace('_', ' ')}")
     return f" {dot} ".join(parts)

@@ -6,6 +6,8 @@ Exit status: 0 done · 1 failed · 2 wrong usage · 3 no usable credentials · 4
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,33 +24,32 @@ STOPPED = 130
 
 COMMANDS = {
     "run": "one turn without a terminal: prints the answer, or events as JSON lines",
-    "session": "list, show, search, compact, check, repair, export, import, fork, rewind and delete conversations",
+    "session": "conversations on disk: list, show, search, export, import, fork, rewind, undo, compact, uncompact, "
+    "check, repair, delete",
     "request": "show the request the next turn would send; nothing is sent",
-    "models": "vendors and models; install the local model",
-    "auth": "log in at a vendor, log out, and say where keys come from",
-    "config": "read and change settings",
-    "tool": "list the tools; run one as the model would",
-    "policy": "what the policy says of a shell command; runs nothing",
+    "models": "vendors and models; refresh windows and prices, install the local model",
+    "auth": "login, logout, status: store a key or token, forget it, say where keys come from",
+    "config": "settings: list, get, set, unset, path",
+    "tool": "list the tools, with files of your own; run one as the model would",
+    "policy": "check what the policy says of a command; list and revoke what was approved for always (grants, revoke)",
     "stats": "what was used: tokens, cost, retries, tools and their errors",
     "doctor": "check this installation",
 }
 """Every command and its line of help. Its room is the module of the same name here."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, listens: bool = False) -> int:
     """Run one command; returns its exit status. Never raises.
 
     ``argv`` None: it is this program, and takes what is secret out of its environment. Who calls it with words of its
-    own keeps that.
+    own keeps that. ``listens``: Ctrl-C ended the process until now; while this runs it stops the work.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    gc.set_threshold(10_000)  # a start makes much that stays, and 700 would have it looked through again and again
-    terminal.prepare()
-    hide_memory()
-    if argv is None:
-        environment.withdraw()
     debug = "--debug" in words[: words.index("--")] if "--" in words else "--debug" in words
     try:
+        if listens:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        _prepare(withdraw=argv is None)
         status = _dispatch(words, debug=debug)
         sys.stdout.flush()
     except SystemExit as leaving:  # argparse after --help
@@ -62,7 +63,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _tell(error, debug=debug)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a sentence for the user, the log has the rest
         status = _tell_fault(error, debug=debug)
+    if listens:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _flushed(status)
+
+
+def _prepare(*, withdraw: bool) -> None:
+    gc.set_threshold(10_000)  # a start makes much that stays, and 700 would have it looked through again and again
+    terminal.prepare()
+    hide_memory()
+    if withdraw:
+        environment.withdraw()
 
 
 def _dispatch(words: list[str], *, debug: bool) -> int:
@@ -110,7 +121,20 @@ def _sentence(error: OrkasError | OSError) -> tuple[str, str]:
     if isinstance(error, OrkasError):
         return error.message, error.hint
     said = error.strerror or str(error) or type(error).__name__
-    return (f"{error.filename}: {said}" if error.filename else said), ""
+    if error.filename:
+        way = "check who owns it, and its mode" if isinstance(error, PermissionError) else ""
+        return f"{error.filename}: {said}", way
+    if isinstance(error, FileNotFoundError) and not _folder_is_there():
+        return "the current folder is not there any more", "go to another one, or name one with --cwd"
+    return f"the output could not be written: {said}", "make room for it, or send it elsewhere"
+
+
+def _folder_is_there() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 - whether there is one, not which
+    except OSError:
+        return False
+    return True
 
 
 def _tell_fault(error: Exception, *, debug: bool) -> int:

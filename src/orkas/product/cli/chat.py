@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from textwrap import fill
 
 from orkas._version import __version__
 from orkas.infra import terminal
@@ -17,7 +18,9 @@ def parser() -> parsing.Parser:
     from orkas.product.cli import COMMANDS
 
     width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:<{width}}  {about}" for name, about in COMMANDS.items())
+    hang = " " * (width + 4)
+    rows = ((f"  {name:<{width}}  ", about) for name, about in COMMANDS.items())
+    commands = "\n".join(fill(about, 80, initial_indent=start, subsequent_indent=hang) for start, about in rows)
     own = parsing.Parser(
         prog="orkas",
         usage="orkas [options]\n       orkas COMMAND …",

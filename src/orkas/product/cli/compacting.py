@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from contextlib import aclosing
 
+from orkas.infra.amounts import counted
 from orkas.infra.events import Compaction, Notice, Retry
 from orkas.product.cli import out, parsing
 from orkas.product.cli.driving import drive, stopping
@@ -90,5 +91,5 @@ def _uncompact(options: argparse.Namespace) -> int:
     if options.json:
         out.data({"id": options.id, "restored": count, "messages": total})
     else:
-        out.line(f"{options.id}: {count} messages are back; it has {total} now")
+        out.line(f"{options.id}: {counted(count, 'message')} restored; it has {total} now")
     return 0

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from orkas.infra import config
+from orkas.infra.amounts import decimal
 from orkas.infra.errors import UsageError
 from orkas.infra.redact import looks_secret, redact
 from orkas.product.cli import out, parsing
@@ -44,8 +45,19 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         out.data([{"key": s.key, "value": _shown(s.value), "origin": s.origin} for s in rows])
     else:
-        out.table([(s.key, str(_shown(s.value)) or "-", s.origin) for s in rows])
+        out.table([(s.key, _text(s) or "not set", s.origin) for s in rows])
     return 0
+
+
+def _text(setting: config.Setting) -> str:
+    """A value for people; empty where nobody has set it and there is no default."""
+    match _shown(setting.value):
+        case list() as several:
+            return ", ".join(map(str, several))
+        case float() as amount:
+            return decimal(amount) if amount else ""
+        case value:
+            return str(value)
 
 
 def _shown(value: Any) -> Any:
@@ -58,11 +70,11 @@ def _get(options: argparse.Namespace) -> int:
     found = config.load().values.get(options.key, config.Setting(options.key, default, "default"))
     if options.json:
         out.data({"key": found.key, "value": _shown(found.value), "origin": found.origin})
-    elif found.value == "":
+    elif not (text := _text(found)):
         instead = config.key_of(found.key).about.partition("empty: ")[2]
         out.note(f"{found.key} is not set" + (f"; what counts is {instead}" if instead else ""))
     else:
-        out.line(str(_shown(found.value)))
+        out.line(text)
     return 0
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from orkas.infra import config, environment, log, terminal
+from orkas.infra.amounts import counted
 from orkas.infra.home import home
 from orkas.product.cli import out, parsing
 
@@ -244,7 +245,7 @@ def _catalogue() -> Iterator[Finding]:
     if trouble := catalog_file.trouble():
         yield Finding("models", "warning", f"{trouble[0].upper()}{trouble[1:]}.")
     whose = "as refreshed" if catalog_file.refreshed() else "as they came with Orkas"
-    text = f"Windows and prices of {catalog_file.count():,} models, of {catalog_file.as_of()}, {whose}."
+    text = f"Windows and prices of {counted(catalog_file.count(), 'model')}, of {catalog_file.as_of()}, {whose}."
     yield Finding("models", "ok", text)
 
 
@@ -320,7 +321,7 @@ def _shelf() -> Iterator[Finding]:
     """How many there are, and what lies among them that belongs to none."""
     from orkas.harness.sessions import checkup
 
-    yield Finding("sessions", "ok", f"{len(checkup.paths())} conversations in {home() / 'sessions'}.")
+    yield Finding("sessions", "ok", f"{counted(len(checkup.paths()), 'conversation')} in {home() / 'sessions'}.")
     if strays := checkup.strays():
         shown = ", ".join(strays[:_STRAYS_NAMED]) + (
             f" and {len(strays) - _STRAYS_NAMED} more" if len(strays) > _STRAYS_NAMED else ""
@@ -350,12 +351,14 @@ def _undo() -> Iterator[Finding]:
 
     folders, turns, size = records.usage()
     thrown = trash.entries()
-    kept = f"{turns} turns in {folders} folders can be taken back, with {terminal.size_text(size)} of contents"
+    kept = f"{counted(turns, 'turn')} in {counted(folders, 'folder')} can be taken back"
+    kept += f", with {terminal.size_text(size)} of contents"
     bytes_ = terminal.size_text(sum(entry.bytes for entry in thrown))
     limits = "what is older than 30 days, or too much, is removed daily"
-    yield Finding("undo", "ok", f"{kept}; {len(thrown)} files are in the trash ({bytes_}); {limits}.")
+    yield Finding("undo", "ok", f"{kept}; {counted(len(thrown), 'file')} in the trash ({bytes_}); {limits}.")
     if waiting := list(changeset.journal().glob("*.json")):
-        text = f"{len(waiting)} patches were cut off or are being applied: the next turn takes back what was cut off."
+        patches = counted(len(waiting), "patch", "patches")
+        text = f"Cut off, or being applied: {patches}; the next turn takes back what was cut off."
         yield Finding("undo", "warning", text)
 
 
@@ -428,7 +431,8 @@ def _rules() -> Iterator[Finding]:
         yield Finding("policy", "problem", f"No tool runs: {error}")
         return
     if rules or granted:
-        text = f"{len(rules)} rules of yours, {len(granted)} approvals for always (`orkas policy grants`)."
+        always = counted(len(granted), "approval")
+        text = f"{counted(len(rules), 'rule')} of yours, {always} for always (`orkas policy grants`)."
         yield Finding("policy", "ok", text)
 
 

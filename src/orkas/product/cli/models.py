@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orkas.infra import environment
+from orkas.infra.amounts import counted, decimal
 from orkas.infra.errors import UsageError
 from orkas.infra.terminal import label
 from orkas.product.cli import out, parsing
@@ -34,6 +35,7 @@ def parser() -> parsing.Parser:
 
 
 def _do(options: argparse.Namespace) -> int:
+    _own_mistakes()
     if options.action == "refresh":
         return _refresh(options)
     if options.action is not None:
@@ -41,6 +43,19 @@ def _do(options: argparse.Namespace) -> int:
     if options.gguf is not None:
         raise UsageError("--gguf belongs to `orkas models install local`", hint="see `orkas models --help`")
     return _models(options) if options.vendor else _vendors(options)
+
+
+def _own_mistakes() -> None:
+    """What of the user's own vendors, models and short names does not count, and why."""
+    from orkas.infra import config
+    from orkas.providers.vendors.own import own
+
+    try:
+        config.content()
+    except UsageError as error:
+        out.warning(str(error))
+    for text in own().mistakes.values():
+        out.warning(text)
 
 
 def _vendors(options: argparse.Namespace) -> int:
@@ -71,7 +86,7 @@ def _catalogue() -> None:
     if trouble := catalog_file.trouble():
         out.warning(trouble)
     whose = "refreshed" if catalog_file.refreshed() else "as it came with Orkas"
-    out.note(f"windows and prices of {catalog_file.count():,} models: of {catalog_file.as_of()}, {whose}")
+    out.note(f"windows and prices of {counted(catalog_file.count(), 'model')}: of {catalog_file.as_of()}, {whose}")
 
 
 def _facts(row: Row) -> dict[str, Any]:
@@ -140,7 +155,7 @@ def _columns(info: ModelInfo) -> tuple[str, ...]:
     base = info.price.base
     more = "+" if info.price.tiers else ""
     costs = [base.input, base.output, base.cache_read, base.cache_write]
-    return window, output, *("-" if c is None else f"{c:g}{more}" for c in costs), " ".join(can)
+    return window, output, *("-" if c is None else f"{decimal(c)}{more}" for c in costs), " ".join(can)
 
 
 def _known(vendor: str) -> list[str]:
@@ -168,7 +183,7 @@ def _refresh(options: argparse.Namespace) -> int:
     if options.json:
         out.data(done)
         return 0
-    out.lines([f"{done.models:,} models, of {done.as_of}: {len(done.new)} new, {len(done.changed)} changed"])
+    out.lines([f"{counted(done.models, 'model')}, of {done.as_of}: {len(done.new)} new, {len(done.changed)} changed"])
     if done.new:
         more = f" and {len(done.new) - _NAMED} more" if len(done.new) > _NAMED else ""
         out.note(f"new: {label(', '.join(done.new[:_NAMED]), 2_000)}{more}")

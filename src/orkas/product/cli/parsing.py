@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from orkas.infra.errors import UsageError
 
-__all__ = ["Parser", "choose", "common", "model_options", "plain", "turn_options"]
+__all__ = ["Parser", "choose", "common", "model_options", "plain", "tools_option", "turn_options"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,12 +67,17 @@ def model_options(parser: Parser) -> None:
     parser.add_argument("--model", metavar="M", help="vendor/model, or a bare model name")
     parser.add_argument("--cwd", metavar="DIR", help="folder the tools work in (default: the current one)")
     parser.add_argument("--system", metavar="TEXT", default="", help="text added to the system prompt")
-    parser.add_argument(
-        "--tools", metavar="a,b|all|none", default="all",
-        help="tools the model may call, and Python files with more of them (default: all)",
-    )
+    tools_option(parser)
     parser.add_argument("--thinking", choices=("off", "low", "medium", "high"), help="reasoning effort")
     parser.add_argument("--base-url", help=argparse.SUPPRESS)
+
+
+def tools_option(parser: Parser) -> None:
+    """Which tools there are: names of built-in ones, and files of the user's own."""
+    parser.add_argument(
+        "--tools", metavar="a,b|all|none", default="all",
+        help="tools the model may call, and Python files with more of them, as in all,mine.py (default: all)",
+    )
 
 
 def turn_options(parser: Parser) -> None:

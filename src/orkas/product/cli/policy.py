@@ -24,8 +24,14 @@ def parser() -> parsing.Parser:
     add("grants", _grants, "list what you approved for always, with the number that revoke takes",
         example="orkas policy grants --json")  # fmt: skip
     revoke = add("revoke", _revoke, "take back what you approved for always", example="orkas policy revoke 1")
-    revoke.add_argument("number", metavar="N", type=int)
+    revoke.add_argument("number", metavar="N", type=_number)
     return own
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number; `orkas policy grants` prints them")
+    return int(text)
 
 
 def _grants(options: argparse.Namespace) -> int:
@@ -66,4 +72,7 @@ def _check(options: argparse.Namespace) -> int:
         out.data({"verdict": verdict.verdict, "reasons": list(verdict.reasons), **about})
     else:
         out.line(": ".join(part for part in (verdict.verdict, "; ".join(verdict.reasons)) if part))
+        if verdict.verdict == "allow" and effects.kind != "reads":
+            why = "; ".join(effects.reasons) or "what it does is not known"
+            out.note(f"the block list has nothing against it; in mode ask you are asked all the same: {why}")
     return 0

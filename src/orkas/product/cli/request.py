@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from orkas.infra.amounts import counted
 from orkas.product.cli import out, parsing
 
 __all__ = ["parser"]
@@ -60,7 +61,7 @@ def _cache(options: argparse.Namespace) -> int:
         return 0
     out.table(as_lines(found))
     if lost := sum(row.lost for row in found):
-        out.note(f"{lost:,} tokens were sent again that the cache had held")
+        out.note(f"sent again, though the cache had held it: {counted(lost, 'token')}")
     return 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from orkas.infra.amounts import counted
 from orkas.infra.errors import StorageError, exit_status
 from orkas.infra.events import (
     Compaction,
@@ -185,7 +186,8 @@ def _tell_session(agent: Agent) -> None:
     """What is not on disk, or where to go on: never a way to resume what was not saved."""
     session = agent.session
     if session.unsaved:
-        out.warning(f"the end of the conversation is not saved ({session.unsaved} messages): the disk did not take it")
+        lost = counted(session.unsaved, "message")
+        out.warning(f"the end of the conversation is not saved ({lost}): the disk did not take it")
     elif session.path is not None and is_tty(sys.stderr):
         out.note(f"session {session.id} (go on: orkas run --session {session.id} …)")
 
@@ -250,7 +252,7 @@ def _tell_about(event: Event) -> None:
             out.note(f"· {event.reason}{void}{soon}")
         case Compaction():
             how = "summarised" if event.method == "summary" else "folded without a summary"
-            out.note(f"· older messages were {how} ({event.tokens_before} → {event.tokens_after} tokens)")
+            out.note(f"· older messages were {how} ({event.tokens_before:,} → {event.tokens_after:,} tokens)")
         case UserInput():
             out.note(f"· said earlier, and sent now: {label(event.text, 160)}")
         case Notice(level="info"):

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from orkas.infra.amounts import counted
 from orkas.infra.errors import SessionMissing
 from orkas.infra.terminal import is_tty, label, size_text
 from orkas.product.cli import compacting, out, parsing
@@ -155,7 +156,7 @@ def _show_message(n: int, message: Any, *, folded: bool) -> None:
                 most = FOLDED if folded and isinstance(message, ToolMessage) else len(lines)
                 out.lines(f"    {line}" for line in lines[:most])
                 if len(lines) > most:
-                    out.line(f"    … {len(lines) - most} more lines; --full shows them")
+                    out.line(f"    … {counted(len(lines) - most, 'more line')}; --full shows them")
             case ToolCall():
                 from orkas.infra.messages import encode
 
@@ -181,7 +182,7 @@ def _check(options: argparse.Namespace) -> int:
     damaged = found["damaged_lines"]
     repaired = ", ".join(f"{count} {what}" for what, count in found["repaired"].items() if count)
     lines = f"{len(damaged)} damaged (line {_numbers(damaged)})" if damaged else "no damage"
-    out.line(f"{len(found['messages'])} messages; {lines}; {repaired or 'every call has its result'}")
+    out.line(f"{counted(len(found['messages']), 'message')}; {lines}; {repaired or 'every call has its result'}")
     for text in found["warnings"]:
         out.warning(str(text))
     return 0
@@ -206,18 +207,19 @@ def _file(given: str) -> Path | str:
     """What the user means by FILE: a path, or the name of a session.
 
     Raises:
-        SessionMissing: it is a path, and nothing is there.
+        SessionMissing: it is a path, and no file is there.
     """
     from orkas.harness.sessions.names import locate
 
     path = Path(given)
+    way = "give a session file, or a name from `orkas session list`"
     with suppress(OSError, ValueError):  # too long for a path, or a NUL in it: what reads it says so
+        if path.is_dir() and given != path.name:
+            raise SessionMissing(f"{given!r} is a folder", hint=way)
         if path.exists():
             return path
     if path.name != given or (given.endswith(".jsonl") and locate(given) == path):
-        raise SessionMissing(
-            f"there is no file {given!r}", hint="give a session file, or a name from `orkas session list`"
-        )
+        raise SessionMissing(f"there is no file {given!r}", hint=way)
     return given
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from orkas.infra.amounts import counted
 from orkas.product.cli import out, parsing
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _do(options: argparse.Namespace) -> int:
     else:
         out.note(_nothing(options))
     if found.skipped:
-        out.warning(f"{found.skipped} damaged or foreign lines in {statistics.folder()} were not counted")
+        out.warning(f"not counted: {counted(found.skipped, 'damaged or foreign line')} in {statistics.folder()}")
     if problem := statistics.check():
         out.warning(f"nothing new can be kept in {statistics.folder()}: {problem}; `orkas doctor` says more")
     return 0

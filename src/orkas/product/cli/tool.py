@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orkas.harness.policy import Policy, Verdict
+from orkas.infra.amounts import counted
 from orkas.infra.errors import UsageError
 from orkas.infra.terminal import is_tty
 from orkas.product.cli import out, parsing
@@ -23,11 +25,15 @@ __all__ = ["parser"]
 def parser() -> parsing.Parser:
     own = parsing.Parser(prog="orkas tool", description="The tools a model may call.")
     add = parsing.choose(own)
-    add("list", _list, "list the tools; with --json their schemas", example="orkas tool list --json")
+    listed = add(
+        "list", _list, "list the tools; with --json their schemas", example="orkas tool list --tools all,mine.py"
+    )
     run = add(
         "run", _run, "run one tool exactly as the model would, policy included, and print its result",
         example="""orkas tool run read_file '{"path": "README.md"}'""",
     )  # fmt: skip
+    for one in (listed, run):
+        parsing.tools_option(one)
     run.add_argument("name", metavar="NAME")
     run.add_argument("arguments", metavar="JSON", help="the arguments as one JSON object")
     run.add_argument("--cwd", metavar="DIR", help="folder the tool works in (default: the current one)")
@@ -36,10 +42,20 @@ def parser() -> parsing.Parser:
     return own
 
 
-def _list(options: argparse.Namespace) -> int:
-    from orkas.app import builtins
+def _offered(options: argparse.Namespace) -> list[Tool]:
+    """The tools that an agent of these options would offer.
 
-    tools = builtins()
+    Raises:
+        UsageError: there is no such tool, or a file of them cannot be used.
+    """
+    from orkas.app import Agent
+    from orkas.product.cli.agents import tools_for
+
+    return Agent(tools=tools_for(options.tools), cwd=os.sep).tools  # which folder makes no difference to them
+
+
+def _list(options: argparse.Namespace) -> int:
+    tools = _offered(options)
     if options.json:
         out.data([{"name": t.name, "description": t.description, "parameters": t.parameters} for t in tools])
     else:
@@ -48,15 +64,15 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from orkas.app import builtins
     from orkas.harness.tool import ToolContext
     from orkas.infra.messages import ToolCall, new_id
     from orkas.product.cli.agents import settings_for, walls
     from orkas.product.cli.driving import drive
 
-    tools = {tool.name: tool for tool in builtins()}
+    tools = {tool.name: tool for tool in _offered(options)}
     if options.name not in tools:
-        raise UsageError(f"there is no tool {options.name!r}", hint=f"there are {', '.join(tools)}")
+        there = f"there are {', '.join(tools)}" if tools else "--tools says which there are"
+        raise UsageError(f"there is no tool {options.name!r}", hint=f"{there}; one of your own: --tools FILE.py")
     call = ToolCall(id=f"call_{new_id()}", name=options.name, arguments=_arguments(options.arguments))
     settings = settings_for(options)
     policy = _Watched(options.approve or "all")  # who types the call says yes to it
@@ -128,7 +144,7 @@ def _print(name: str, result: ToolResult, *, as_json: bool) -> None:
         return
     out.line(result.text.removesuffix("\n"))
     for kind, size in sizes:
-        out.note(f"and an image: {kind}, {size} bytes")
+        out.note(f"and an image: {kind}, {counted(size, 'byte')}")
 
 
 def _arguments(text: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import msgspec
 from orkas.harness.tool import ToolResult
 from orkas.infra import files
 from orkas.infra.abort import Abort
+from orkas.infra.amounts import counted
 from orkas.infra.errors import StorageError, ToolFailed
 from orkas.infra.messages import Image
 from orkas.tools.foreign import WEB, framed, plain
@@ -62,7 +63,7 @@ def told(read: Read, offset: int, tool: str, folder: Path | None) -> ToolResult:
 def _part(read: Read, offset: int, tool: str, folder: Path | None) -> ToolResult:
     total = len(read.text)
     if offset > total:
-        raise ToolFailed(f"offset {offset} is beyond the end: the text has {total:,} characters")
+        raise ToolFailed(f"offset {offset} is beyond the end: the text has {counted(total, 'character')}")
     end = _end(read.text, offset - 1)
     notes = list(read.notes)
     result = ToolResult("", origin=WEB)
@@ -168,7 +169,7 @@ def _document(page: Page, told: str, abort: Abort, number: int) -> Read | None:
         raise ToolFailed(f"{name} did not arrive whole, or is larger than {most}", hint="look for a smaller version")
     first, most_pages = (number, 1) if number else (1, 1_000_000)
     document = documents.extract(page.body, kind, name, abort, first=first, most=most_pages)
-    size = f"{document.total} {document.unit}{'' if document.total == 1 else 's'}"
+    size = f"{counted(document.total, document.unit)}"
     told = f"{told}. A document ({_NAMES[kind]}) of {size}"
     if not any(one.text.strip() for one in document.pages):
         return Read(page.url, f"{told} without text: it may be scanned. Try another source.")
