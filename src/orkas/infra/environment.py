@@ -69,14 +69,14 @@ def withdraw() -> None:
 
 def learn() -> None:
     """Remember the secrets of the environment, which is left as it is. Cheap enough for every turn."""
+    learned = known.sources()
     for name, value in os.environ.items():
-        if _learned.get(name) != value:
-            _learned[name] = value
+        if learned.get(name) != value:
+            learned[name] = value
             for one in _secrets(name, value):
                 known.met(one)
 
 
-_learned: dict[str, str] = {}
 _STAGES = ("", ".local", ".development", ".production", ".staging", ".test", ".dev", ".prod")
 _FILES = (
     *(f".env{stage}" for stage in _STAGES), *(f".env{stage}.local" for stage in _STAGES[2:6]),
@@ -85,7 +85,6 @@ _FILES = (
 _MOST = 262_144
 """Bytes of such a file that are looked at."""
 _Stamp: TypeAlias = tuple[int, int, int]
-_seen: dict[str, _Stamp] = {}
 
 
 def learn_folder(folder: Path) -> None:
@@ -94,7 +93,7 @@ def learn_folder(folder: Path) -> None:
     for path, stamp in unread(folder):
         with suppress(OSError):
             learn_text(_read(Path(path)))
-            _seen[path] = stamp
+            known.sources()[path] = stamp
 
 
 def unread(folder: Path) -> list[tuple[str, _Stamp]]:
@@ -107,7 +106,7 @@ def unread(folder: Path) -> list[tuple[str, _Stamp]]:
         except OSError:
             continue
         stamp = there.st_ino, there.st_mtime_ns, there.st_size
-        if _seen.get(path) != stamp and stat.S_ISREG(there.st_mode):
+        if known.sources().get(path) != stamp and stat.S_ISREG(there.st_mode):
             found.append((path, stamp))
     return found
 
