@@ -70,7 +70,12 @@ class _Value(msgspec.Struct):
 
     plain: list[_Needle]
     bare: list[_Needle]
-    dumped: list[bytes]
+    dumped: list[Callable[[bytes], Iterable[Span]]]
+    """Finds it in what the tables of ``dumps`` hold."""
+    openings: list[bytes]
+    """What the disguises are in the bare text, from their beginning."""
+    run: bytes
+    """How an escaped one begins; it goes on to the next blank, as far as can be told."""
     reach: int
     """Bytes of the longest disguise."""
 
@@ -82,7 +87,9 @@ class Finder:
         looks = [_value(value) for value in values]
         self._plain = _unique(needle for one in looks for needle in one.plain)
         self._bare = _unique(needle for one in looks for needle in one.bare)
-        self._dumped = list(dict.fromkeys(needle for one in looks for needle in one.dumped))
+        self._dumped = [finds for one in looks for finds in one.dumped]
+        self._openings = list(dict.fromkeys(opening for one in looks for opening in one.openings))
+        self._runs = list(dict.fromkeys(one.run for one in looks if one.run))
         self._beginnings = _beginnings([*(n for one in values for n in _exact(one))])
         self.reach = max((one.reach for one in looks), default=0)
         """Bytes that a disguise may be long."""
@@ -114,11 +121,14 @@ class Finder:
                 if any(value.startswith(data[at:]) for value in values):
                     end = at
                 at = data.find(first, at + 1)
-        last = data[-self.reach :] if self.reach else b""
+        before = max(0, len(data) - self.reach)
+        last = data[before:]
         short = _bare(last)
-        most = max((_overlap(short, text) for text, _ in self._bare), default=0)
-        if most:
-            end = min(end, len(data) - len(last) + _place(last, len(short) - most))
+        if most := max((_overlap(short, text) for text in self._openings), default=0):
+            end = min(end, before + _place(last, len(short) - most))
+        for run in self._runs:
+            if (at := last.rfind(run)) >= 0 and not _BLANK.search(last, at):
+                end = min(end, before + at)
         return min(end, dumps.last_lines(data))
 
 
@@ -144,8 +154,8 @@ def _beginnings(values: list[bytes]) -> dict[bytes, list[bytes]]:
 
 
 def _overlap(text: bytes, needle: bytes) -> int:
-    """How much of a needle's beginning a text ends with; 0: too little to say so."""
-    at = text.find(needle[:_HELD], max(0, len(text) - len(needle) + 1))
+    """How much of a needle's beginning, or all of it, a text ends with; 0: too little to say so."""
+    at = text.find(needle[:_HELD], max(0, len(text) - len(needle)))
     while at >= 0:
         if needle.startswith(text[at:]):
             return len(text) - at
@@ -186,7 +196,7 @@ def _value(value: str) -> _Value:
     plain = [_Needle(one, partial(_places, one)) for one in exact[1:]]
     reach = max(map(len, exact))
     if len(data) > _LONGEST:
-        return _Value([_Needle(data, partial(_places, data)), *plain], [], [], reach)
+        return _Value([_Needle(data, partial(_places, data)), *plain], [], [], [], b"", reach)
     anchor = max(_RUNS.findall(data), key=len, default=b"") or max(exact, key=len)
     if anchor == data:
         plain.append(_Needle(data, partial(_places, data)))
@@ -195,13 +205,18 @@ def _value(value: str) -> _Value:
     else:
         plain.append(_Needle(data, partial(_places, data)))
     pieces = _pieces(value)
-    plain += [_Needle(one, partial(_grown, data, one, first=first)) for one, first in pieces]
-    found = [_Needle(text, partial(_matches, pattern)) for text, pattern in _disguises(data)]
-    dumped = [data, *(one for one, _ in pieces)]
-    return _Value(plain, found, dumped, max(reach, _PER_BYTE * len(data) + 200))
+    cut = [_Needle(one, partial(_grown, data, one, first=first)) for one, first in pieces]
+    looks = [look for look in _looks(data) if len(look.needle) >= _LEAST]
+    found = [_Needle(look.needle, partial(_matches, lazy(look.pattern))) for look in looks]
+    run = _RUNS.match(data) if anchor != data else None
+    dumped = [partial(_places, data), *(one.spans for one in cut)]
+    openings = [look.opening or look.needle for look in looks]
+    reach = max(reach, _PER_BYTE * len(data) + 200)
+    return _Value([*plain, *cut], found, dumped, openings, run[0] if run and run.end() >= _LEAST else b"", reach)
 
 
 _RUNS = re.compile(rb"[A-Za-z0-9]+")
+_BLANK = re.compile(rb"\s")
 
 
 def _exact(value: str) -> list[bytes]:
@@ -228,19 +243,11 @@ _PUBLIC = re.compile(r"(?:[a-z]{2,8}[-_](?:(?:api\d\d|v\d|live|test)[-_])?){0,2}
 def _pieces(value: str) -> list[tuple[bytes, bool]]:
     """A beginning and an end that tell of the value, because they are met nowhere else: what a cut leaves of it."""
     start = len(_PUBLIC.match(value)[0])  # type: ignore[index]  # it matches nothing, at least
-    first, last = value[: start + PIECE], value[-PIECE:]
-    half = len(value) // 2
-    long = len(value) >= _HALVED
-    found = []
-    if len(value) >= start + PIECE + 4 and _drawn(value[start : start + PIECE]):
-        found.append((_raw(first), True))
-    elif long:
-        found.append((_raw(value[:half]), True))
-    if len(value) >= start + PIECE + 4 and _drawn(last):
-        found.append((_raw(last), False))
-    elif long:
-        found.append((_raw(value[half:]), False))
-    return found
+    sizes = range(PIECE, min(2 * PIECE, len(value) - start - 4) + 1)
+    half = len(value) // 2 if len(value) >= _HALVED else 0
+    first = next((start + n for n in sizes if _drawn(value[start : start + n])), half)
+    last = next((n for n in sizes if _drawn(value[-n:])), len(value) - half if half else 0)
+    return [(_raw(value[:first]), True)] * bool(first) + [(_raw(value[-last:]), False)] * bool(last)
 
 
 def _drawn(piece: str) -> bool:
@@ -280,6 +287,7 @@ def _escapes(char: str) -> bytes:
         entity = name.encode() + b"|" + entity
     found = [
         b"".join(rb"%%(?:25)*(?i:%02x)" % b for b in data),
+        b"".join(rb"=%02X" % b for b in data),
         b"".join(rb"\\{1,2}u(?i:%s)" % units[n : n + 4].encode() for n in range(0, len(units), 4)),
         b"".join(rb"\\{1,2}x(?i:%02x)" % b for b in data),
         b"".join(rb"\\{1,2}%03o" % b for b in data),
@@ -293,59 +301,67 @@ def _escapes(char: str) -> bytes:
 _SHELL = {
     "'": (rb"'\\+''", b"'\"'\"'"), "\n": (rb"\\+n",), "\t": (rb"\\+t",), "\r": (rb"\\+r",), " ": (rb"\+",), "\\": (rb"\\{1,8}",),
 }  # fmt: skip
-_BETWEEN = rb"(?>0[xX]|\\+[uxX](?:00)?|&\#[xX]?|[\s:,;.\-_\"'|%\\=\[\](){}$+])"
-"""Marks between numbers that are bytes."""
+_BETWEEN = rb"(?>0[xX0]|\\+[uxX](?:00)?|&\#[xX]?|[\s:,;.\-_\"'|%\\=\[\](){}$+])"
+"""Marks between numbers that are bytes; also the empty halves of wide characters."""
 _BREAK = rb"(?>\\+[nrt](?=[\\\s\"'A-Za-z0-9+/_=-])|\\+(?=[\s\"'])|=(?=\r?\n)|[\s\"',>|#*])"
 """What stands between the lines of what was encoded."""
-_FOLD = rb"(?:(?:[ \t|>#*\\]|\xe2\x94[\x82\x83])*+\r?\n(?:[ \t|>#*+]|\xe2\x94[\x82\x83])*+)?"
+_FOLD = rb"(?:(?:[ \t|>#*+\\=]|\xe2\x94[\x82\x83])*\r?\n(?:[ \t|>#*+]|\xe2\x94[\x82\x83])*)?"
 """The end of a line within a value, with the frame of a table or the indent of a text."""
 
 
-def _disguises(data: bytes) -> Iterator[tuple[bytes, re.Pattern[bytes]]]:
-    """The needles in the bare text, and what is exactly meant by each."""
-    for text, pattern in _looks(data):
-        if len(text) >= _LEAST:
-            yield text, lazy(pattern)
+class _Look(msgspec.Struct):
+    """A disguise: what is looked for in the bare text, and what is exactly meant."""
+
+    needle: bytes
+    pattern: bytes
+    opening: bytes = b""
+    """What it begins with in the bare text; empty: with ``needle``."""
 
 
-def _looks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    yield _bare(data), _FOLD.join(map(_byte, data))
-    yield _bare(data), rb"[ \t\r\n]+".join(map(_byte, data))
-    for order in (data, _swapped(data), data[:1] + _swapped(data[1:])):
-        digits = [rb"%02x" % b for b in order]
-        yield _bare(b"".join(digits)), b"(?i)" + (_BETWEEN + b"*+").join(digits)
+def _looks(data: bytes) -> Iterator[_Look]:
+    yield _Look(_bare(data), _FOLD.join(map(_byte, data)))
+    yield _Look(_bare(data), rb"[ \t\r\n]+".join(map(_byte, data)))
+    digits = [rb"%02x" % b for b in data]
+    yield _Look(_bare(b"".join(digits)), b"(?i)" + (_BETWEEN + b"*+").join(digits))
     for form in (rb"%o", rb"%d"):
         numbers = [form % b for b in data]
-        yield _bare(b"".join(numbers)), rb"(?<!\d)0*" + (_BETWEEN + rb"++0*").join(numbers) + rb"(?!\d)"
-    for before in range(3):
-        yield _in_base64(data, before)
-    for before in range(5):
-        yield _in_base32(data, before)
+        yield _Look(_bare(b"".join(numbers)), rb"(?<!\d)0*" + (_BETWEEN + rb"++0*").join(numbers) + rb"(?!\d)")
+    yield from (_in_words(data, before) for before in range(2))
+    yield from (_in_base64(data, before) for before in range(3))
+    yield from (_in_base32(data, before) for before in range(5))
 
 
 def _byte(byte: int) -> bytes:
     return re.escape(bytes([byte]))
 
 
-def _swapped(data: bytes) -> bytes:
-    """Each two bytes the other way round, as a small-endian word shows them; an odd one at the end stays."""
-    return b"".join(data[n : n + 2][::-1] for n in range(0, len(data), 2))
+def _in_words(data: bytes, before: int) -> _Look:
+    """Words of two bytes, the second one first, as small-endian machines show them; ``before``: bytes of the first
+    word that are not of it."""
+    inside = data[before : len(data) - (len(data) - before) % 2]
+    digits = [rb"%02x%02x" % (inside[n + 1], inside[n]) for n in range(0, len(inside), 2)]
+    pattern = b"(?i)" + (_BETWEEN + b"*+").join(digits)
+    if before:
+        pattern = rb"(?i)(?:%02x[0-9a-f]{2}%s*+)?" % (data[0], _BETWEEN) + pattern.removeprefix(b"(?i)")
+    if before + len(inside) < len(data):
+        pattern += rb"(?:%s*+[0-9a-f]{2}%02x)?" % (_BETWEEN, data[-1])
+    return _Look(_bare(b"".join(digits)), pattern)
 
 
 _SIGNS = {ord("+"): rb"(?:[+-]|%2[bB])", ord("/"): rb"(?:\\{0,3}/|_|%2[fF])"}
 
 
-def _in_base64(data: bytes, before: int) -> tuple[bytes, bytes]:
+def _in_base64(data: bytes, before: int) -> _Look:
     """What is there for sure where so many bytes of a group of three stand before it."""
     whole = base64.b64encode(bytes(before) + data)
     inside = whole[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
     pattern = (_BREAK + b"*+").join(_SIGNS.get(c, bytes([c])) for c in inside)
     if not before and (rest := whole[len(inside) :].rstrip(b"=")):
         pattern += rb"(?:%s(?:=+|(?![A-Za-z0-9+/_])))?" % rest
-    return max(map(_bare, re.split(rb"[+/]", inside)), key=len), pattern
+    return _Look(max(map(_bare, re.split(rb"[+/]", inside)), key=len), pattern, _bare(inside))
 
 
-def _in_base32(data: bytes, before: int) -> tuple[bytes, bytes]:
+def _in_base32(data: bytes, before: int) -> _Look:
     whole = base64.b32encode(bytes(before) + data)
     inside = whole[-(-8 * before // 5) : 8 * (before + len(data)) // 5]
-    return _bare(inside), b"(?i)" + (_BREAK + b"*+").join(bytes([c]) for c in inside)
+    return _Look(_bare(inside), b"(?i)" + (_BREAK + b"*+").join(bytes([c]) for c in inside))

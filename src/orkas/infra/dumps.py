@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
+from typing import TypeAlias
 
 from orkas.infra.patterns import lazy
 
 __all__ = ["last_lines", "may_be_in", "spans"]
 
+_Finds: TypeAlias = Callable[[bytes], Iterable[tuple[int, int]]]
 _PLACE = rb"[0-9a-fA-F]{6,16}:?[ \t]"
 _FIRST = re.compile(_PLACE)
 _LATER = re.compile(b"\n" + _PLACE)
+_BEGUN = re.compile(rb"[0-9a-fA-F]{1,16}:?|\*")
 _LINE = lazy(rb"(?m)^[0-9a-fA-F]{6,16}(:?)[ \t]+(?! *$)([^\r\n]+)")
 _WIDE = 4
 """Columns of a character in ``od -c``."""
@@ -29,18 +32,20 @@ def may_be_in(data: bytes) -> bool:
 
 
 def last_lines(data: bytes) -> int:
-    """Where the table begins with which ``data`` ends; its length: it ends with none."""
-    end = len(data)
-    while end:
-        start = data.rfind(b"\n", 0, end - 1) + 1
-        line = data[start:end]
-        if not (_FIRST.match(line) or line in (b"*\n", b"*")):
+    """Where the table begins with which ``data`` ends; its length: it ends with none. A last line that has only begun
+    goes with those before it."""
+    start = data.rfind(b"\n") + 1
+    end = len(data) if start == len(data) or not _BEGUN.fullmatch(data, start) else start
+    found = end
+    while found:
+        start = data.rfind(b"\n", 0, found - 1) + 1
+        if not (_FIRST.match(data, start) or data[start:found].rstrip(b"\r\n") == b"*"):
             break
-        end = start
-    return end
+        found = start
+    return found if found < end else len(data)
 
 
-def spans(data: bytes, values: list[bytes]) -> Iterator[tuple[int, int]]:
+def spans(data: bytes, values: list[_Finds]) -> Iterator[tuple[int, int]]:
     """What of the lines is to be hidden because a value, or a piece of it, stands there."""
     for block in _blocks(data):
         yield from {span for read in _READERS for span in _found(block, [*read(block)], values)}
@@ -58,16 +63,14 @@ def _blocks(data: bytes) -> Iterator[list[re.Match[bytes]]]:
         yield block
 
 
-def _found(block: list[re.Match[bytes]], read: list[bytes], values: list[bytes]) -> Iterator[tuple[int, int]]:
+def _found(block: list[re.Match[bytes]], read: list[bytes], values: list[_Finds]) -> Iterator[tuple[int, int]]:
     whole = b"".join(read)
     ends: list[int] = []
-    for value in values:
-        at = whole.find(value)
-        while at >= 0:
+    for finds in values:
+        for begin, end in finds(whole):
             ends = ends or [*accumulate(map(len, read))]
-            for n in range(bisect_right(ends, at), bisect_right(ends, at + len(value) - 1) + 1):
+            for n in range(bisect_right(ends, begin), bisect_right(ends, end - 1) + 1):
                 yield block[n].span(2)
-            at = whole.find(value, at + len(value))
 
 
 # How the lines may be meant: each gives what they hold, line by line, or too little where they mean something else
@@ -119,11 +122,12 @@ def _octal(block: list[re.Match[bytes]]) -> Iterator[bytes]:
 
 
 def _decimal(block: list[re.Match[bytes]]) -> Iterator[bytes]:
-    """``od -tu1``."""
+    """``od -tu1``, ``od -d``."""
     for line in block:
         try:
-            yield bytes(int(cell) for cell in _cells(line).split())
-        except ValueError:
+            numbers = [int(cell) for cell in _cells(line).split()]
+            yield b"".join(n.to_bytes(1 + (max(numbers) > 255), "little") for n in numbers)
+        except (ValueError, OverflowError):
             return
 
 

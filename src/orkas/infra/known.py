@@ -162,11 +162,11 @@ class Hider:
 
     def feed(self, data: bytes) -> bytes:
         """What can be passed on now."""
-        return self._pass(data, lambda whole: len(whole) - max(_finder().reach - 1, LONGEST))
+        return self._pass(data, _far)
 
     def flow(self, data: bytes) -> bytes:
         """As ``feed``, for who waits for each piece: all but what may be the beginning of a value or key."""
-        return self._pass(data, _beginning)
+        return self._pass(data, lambda whole: max(_far(whole), _beginning(whole)))
 
     def close(self) -> bytes:
         """The rest. Idempotent."""
@@ -208,6 +208,11 @@ class Passing(Hider):
 def _between(spans: list[Span], cut: int, least: int) -> int:
     """``cut``, or the beginning of what it would cut in two."""
     return max(least, next((begin for begin, end in spans if begin < cut < end), cut))
+
+
+def _far(data: bytes) -> int:
+    """Up to where nothing of ``data`` can belong to what comes after it."""
+    return len(data) - max(_finder().reach - 1, LONGEST)
 
 
 def _beginning(data: bytes) -> int:
