@@ -106,7 +106,7 @@ def test_inside_of_a_longer_text_in_lines_of_any_width(before: bytes, after: byt
 
 @given(st.integers(24, 47), st.sampled_from(["", " ", "\n", "…", '"', "[cut]"]))
 def test_what_a_cut_leaves(length: int, mark: str) -> None:
-    value = "".join(random.Random(length).choices(string.ascii_letters + string.digits, k=48))  # noqa: S311 - no key
+    value = "".join(random.Random(length).choices(string.ascii_letters + string.digits, k=48))
     met(value)
     assert hide(f"KEY={value[:length]}{mark}") == f"KEY=***{mark}"
     assert hide(f"{mark}{value[-length:]} end") == f"{mark}*** end"
@@ -120,7 +120,7 @@ def test_a_beginning_that_all_keys_of_a_vendor_have_tells_nothing() -> None:
 
 
 def test_lines_of_a_private_key_are_secrets_by_themselves() -> None:
-    body = ["".join(random.Random(n).choices(string.ascii_letters + "+/", k=64)) for n in range(20)]  # noqa: S311 - no key
+    body = ["".join(random.Random(n).choices(string.ascii_letters + "+/", k=64)) for n in range(20)]
     pem = "-----BEGIN PRIVATE KEY-----\n" + "\n".join(body) + "\n-----END PRIVATE KEY-----\n"
     for form in (pem, pem.replace("\n", "\\n"), pem.replace("\n", "\r\n")):
         with apart():

@@ -209,7 +209,7 @@ def _value(value: str) -> _Value:
     looks = [look for look in _looks(data) if len(look.needle) >= _LEAST]
     found = [_Needle(look.needle, partial(_matches, lazy(look.pattern))) for look in looks]
     run = _RUNS.match(data) if anchor != data else None
-    dumped = [partial(_places, data), *(one.spans for one in cut)]
+    dumped: list[Callable[[bytes], Iterable[Span]]] = [partial(_places, data), *(one.spans for one in cut)]
     openings = [look.opening or look.needle for look in looks]
     reach = max(reach, _PER_BYTE * len(data) + 200)
     return _Value([*plain, *cut], found, dumped, openings, run[0] if run and run.end() >= _LEAST else b"", reach)
@@ -263,7 +263,7 @@ def _grown(value: bytes, piece: bytes, data: bytes, *, first: bool) -> Iterator[
             while stop - start < len(value) and data[stop : stop + 1] == value[stop - start : stop - start + 1]:
                 stop += 1
         else:
-            while 0 < start and stop - start < len(value) and data[start - 1] == value[start - stop - 1]:
+            while start > 0 and stop - start < len(value) and data[start - 1] == value[start - stop - 1]:
                 start -= 1
         yield start, stop
 

@@ -69,7 +69,9 @@ class Job:
         limit_s: float | None,
         beyond: bool,
         notes: Sequence[str],
+        stem: str = "job",
     ) -> None:
+        """``stem``: what the file with all of its output is called after."""
         self.name = name
         self.command = command
         self.tty = start.tty
@@ -80,7 +82,7 @@ class Job:
         self.began = time.monotonic()
         self.ended: Ended | None = None
         """How it ended; None while it runs."""
-        self.whole = Output(folder, f"job-{new_name()}", hider=Passing())
+        self.whole = Output(folder, f"{stem}-{new_name()}", hider=Passing())
         """All of its output."""
         self.told: set[str] = set()
         """Who knows that it has ended: ``model``, ``user``."""
