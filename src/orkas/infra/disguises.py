@@ -17,6 +17,7 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
+from itertools import islice, pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -165,13 +166,8 @@ def _overlap(text: bytes, needle: bytes) -> int:
 
 def _place(data: bytes, count: int) -> int:
     """Where in ``data`` so many characters of its bare form are past."""
-    at = 0
-    for at, byte in enumerate(data):
-        if byte not in _GONE:
-            if not count:
-                break
-            count -= 1
-    return at
+    kept = (at for at, byte in enumerate(data) if byte not in _GONE)
+    return next(islice(kept, count, None), len(data))
 
 
 def merged(found: list[Span]) -> list[Span]:
@@ -253,19 +249,21 @@ def _pieces(value: str) -> list[tuple[bytes, bool]]:
 def _drawn(piece: str) -> bool:
     """Whether letters and digits change as they do where they are drawn by lot, and never in words."""
     kinds = [0 if c.isdecimal() else 1 if c.islower() else 2 for c in piece if c.isalnum()]
-    return sum(a != b for a, b in zip(kinds, kinds[1:], strict=False)) >= 3
+    return sum(a != b for a, b in pairwise(kinds)) >= 3
 
 
 def _grown(value: bytes, piece: bytes, data: bytes, *, first: bool) -> Iterator[Span]:
     """Where a piece is, with all that belongs to the value beside it."""
     for start, stop in _places(piece, data):
+        size = len(piece)
         if first:
-            while stop - start < len(value) and data[stop : stop + 1] == value[stop - start : stop - start + 1]:
-                stop += 1
+            while size < len(value) and data[start + size : start + size + 1] == value[size : size + 1]:
+                size += 1
+            yield start, start + size
         else:
-            while start > 0 and stop - start < len(value) and data[start - 1] == value[start - stop - 1]:
-                start -= 1
-        yield start, stop
+            while size < min(len(value), stop) and data[stop - size - 1] == value[-size - 1]:
+                size += 1
+            yield stop - size, stop
 
 
 # Patterns
@@ -299,7 +297,8 @@ def _escapes(char: str) -> bytes:
 
 
 _SHELL = {
-    "'": (rb"'\\+''", b"'\"'\"'"), "\n": (rb"\\+n",), "\t": (rb"\\+t",), "\r": (rb"\\+r",), " ": (rb"\+",), "\\": (rb"\\{1,8}",),
+    "'": (rb"'\\+''", b"'\"'\"'"), "\n": (rb"\\+n",), "\t": (rb"\\+t",), "\r": (rb"\\+r",), " ": (rb"\+",),
+    "\\": (rb"\\{1,8}",),
 }  # fmt: skip
 _BETWEEN = rb"(?>0[xX0]|\\+[uxX](?:00)?|&\#[xX]?|[\s:,;.\-_\"'|%\\=\[\](){}$+])"
 """Marks between numbers that are bytes; also the empty halves of wide characters."""

@@ -1,7 +1,7 @@
 """Tables of bytes, as ``xxd``, ``hexdump`` and ``od`` print them: a place, numbers, and often the text beside them.
 
-A value spreads over several lines there, with places and text in between; a line that holds some of it is hidden but for
-its place.
+A value spreads over several lines there, with places and text in between; a line that holds some of it is hidden but
+for its place.
 """
 
 from __future__ import annotations

@@ -82,7 +82,8 @@ _FILES = (
     *(f".env{stage}" for stage in _STAGES), *(f".env{stage}.local" for stage in _STAGES[2:6]),
     ".envrc", ".npmrc", ".pypirc", ".netrc", ".git/config", ".git-credentials", ".yarnrc.yml", ".docker/config.json",
     ".aws/credentials", "credentials.json", "service-account.json", "auth.json", "id_rsa", "id_ed25519", "id_ecdsa",
-    ".ssh/id_rsa", ".ssh/id_ed25519", ".ssh/id_ecdsa", "key.pem", "private.pem", "privkey.pem", "private.key", "server.key",
+    ".ssh/id_rsa", ".ssh/id_ed25519", ".ssh/id_ecdsa", "key.pem", "private.pem", "privkey.pem", "private.key",
+    "server.key",
 )  # fmt: skip
 _MOST = 262_144
 """Bytes of such a file that are looked at."""

@@ -19,8 +19,8 @@ from typing import Literal, TypeAlias
 from orkas.infra.known import hide
 
 __all__ = [
-    "ErrorClass", "OrkasError", "OutputError", "PolicyError", "ProviderError", "SessionLocked", "SessionMissing", "SessionUnreadable",
-    "StorageError", "ToolFailed", "UsageError", "exit_status",
+    "ErrorClass", "OrkasError", "OutputError", "PolicyError", "ProviderError", "SessionLocked", "SessionMissing",
+    "SessionUnreadable", "StorageError", "ToolFailed", "UsageError", "exit_status",
 ]  # fmt: skip
 
 ErrorClass: TypeAlias = Literal[

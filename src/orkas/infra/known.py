@@ -1,7 +1,8 @@
 """The values of secrets that this process has met, taken out of whatever is shown, sent or written.
 
-Looked for as they are, and in the disguises in which programs print them (``disguises``). Beside these only keys whose form leaves no doubt
-are taken out, and private keys, so this is fit for text that must stay as it is: results of tools, conversations.
+Looked for as they are, and in the disguises in which programs print them (``disguises``). Beside these only keys whose
+form leaves no doubt are taken out, and private keys, so this is fit for text that must stay as it is: results of tools,
+conversations.
 ``redact`` also knows what merely looks like a secret, for logs.
 """
 
@@ -40,7 +41,7 @@ class _Met:
     def __init__(self) -> None:
         self.values: dict[str, None] = {}
         self.version = 0
-        """Of the values; what is derived from them holds for one, so that no thread goes on with what came too early."""
+        """Of the values; what is derived from them holds for one: no thread goes on with what came too early."""
         self.ready: tuple[int, Finder] = (0, finder(()))
         self.sources: dict[str, object] = {}
 

@@ -1,8 +1,8 @@
 """Secrets taken out of text before it is written anywhere: the log, error lines, what ``orkas request`` shows.
 
-Two nets: the exact values of the secrets in our environment and of those this process has met (in all
-their disguises), then the shapes that secrets have. What is caught becomes ``***``; the name beside it stays, so that the line
-still says what it was about.
+Two nets: the exact values of the secrets in our environment and of those this process has met (in all their
+disguises), then the shapes that secrets have. What is caught becomes ``***``; the name beside it stays, so that the
+line still says what it was about.
 """
 
 from __future__ import annotations
