@@ -81,7 +81,7 @@ def test_what_languages_print(printed, value: str) -> None:
 
 WORDS = [
     "def f(x): return x\n", "0000000 ", "00000010: 4b78 372d 6361  Kx7-ca\n", "4b 78 56 ", "\\x4b", "key", "correct horse battery", "canary", "Ring02", "-----",
-    "%4B%78", "sk-proj-", "a" * 70, "c2stcHJvai1L", "deadbeef" * 9, "\n", "Ab1Cd2 Ef3", "é", "\0", "*\n", "75, 120, 86, ", "113 170 ", "=\n", "SOLIDUS/", "\\n",
+    "%4B%78", "sk-pro", "a" * 70, "c2stcHJvai1L", "deadbeef" * 9, "\n", "Ab1Cd2 Ef3", "é", "\0", "*\n", "75, 120, 86, ", "113 170 ", "=\n", "SOLIDUS/", "\\n",
 ]  # fmt: skip
 
 
