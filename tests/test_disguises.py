@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orkas.infra.environment import learn_text
 from orkas.infra.known import MASK, Hider, apart, hide, known, met
 
 VALUES = ("sk-proj-Kx7Vq2mPz9Lt4Rb8Wn3Ys6Ug1Hd5Jf0Ce_aB9-zQ", "canary/Ring02+key=of-no'shape\"&<x>\\z", "Ab1Cd2Ef3Gh4Ij5K", "correct-horse-battery")
@@ -124,7 +125,7 @@ def test_lines_of_a_private_key_are_secrets_by_themselves() -> None:
     pem = "-----BEGIN PRIVATE KEY-----\n" + "\n".join(body) + "\n-----END PRIVATE KEY-----\n"
     for form in (pem, pem.replace("\n", "\\n"), pem.replace("\n", "\r\n")):
         with apart():
-            met(form)
+            learn_text(form if "\r" in form else f'PRIVATE_KEY="{form}"\n')
             assert hide("\n".join(body[4:9])) == "\n".join([MASK] * 5)
             assert hide("-----BEGIN CERTIFICATE-----") == "-----BEGIN CERTIFICATE-----"
 
