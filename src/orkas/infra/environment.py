@@ -147,7 +147,9 @@ def _learn_pair(name: str, value: str) -> None:
             known.met(one)
 
 
-_PRIVATE_KEY = lazy(r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!-)){80,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----)")
+_PRIVATE_KEY = lazy(
+    r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!-)){80,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----)"
+)
 _NETRC = lazy(r"(?m)^[ \t]*(?:machine[ \t]+\S{1,300}|default)\s[^#]{0,400}?\bpassword\s+(\S{8,})")
 _FIELD = lazy(r"(?:^|[\s{,])[\"']?([A-Za-z_][\w.-]{0,100})[\"']?\s*:\s*(\"[^\"]*\"|'[^']*'|(?<=\s)[^\s\"',]+)")
 _ASSIGNED = lazy(r"^\s*(?:export\s+)?[^\s=]{0,200}?([A-Za-z_][\w.-]{0,100})\s*=\s*(.+)")
