@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orkas.infra import environment, known
+from orkas.infra import known
 from orkas.testing import FakeVendor, VendorRequest
 
 # A script that starts us in the background has these ignored, and our children would inherit that.
@@ -30,11 +30,8 @@ def _fenced(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
             monkeypatch.delenv(name)
     monkeypatch.setenv("ORKAS_HOME", str(tmp_path_factory.mktemp("home")))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1] / "src"))
-    yield
-    known._values.clear()  # a key of one test is no word of another
-    known._version += 1
-    environment._learned.clear()
-    environment._seen.clear()
+    with known.apart():  # a key of one test is no word of another
+        yield
 
 
 @pytest.fixture(autouse=True)

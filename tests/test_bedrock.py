@@ -505,7 +505,7 @@ async def test_keys_and_regions() -> None:
     provider, model = resolve(f"bedrock/{CLAUDE}", environ={"AWS_REGION": "us-east-1"})
     request = provider.request(CompletionParams(model, [user_message("hi")]))
     assert request.url == f"https://bedrock-runtime.us-east-1.amazonaws.com/model/{CLAUDE}/converse-stream"
-    with pytest.raises(ProviderError, match="AWS_BEARER_TOKEN_BEDROCK or AWS_ACCESS_KEY_ID") as caught:
+    with pytest.raises(ProviderError, match="AWS_BEARER_TOKEN_BEDROCK, BEDROCK_API_KEY or AWS_ACCESS_KEY_ID with AWS_SECRET") as caught:
         await provider.complete(CompletionParams(model, [user_message("hi")]))
     assert caught.value.class_ == "auth"
     both, _ = resolve(f"bedrock/{CLAUDE}", environ={**KEYS, "AWS_BEARER_TOKEN_BEDROCK": "bearer"})

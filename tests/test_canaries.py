@@ -43,6 +43,8 @@ CANARIES = {
     "proxy": "canaryProxy10kq8z",
     "git remote": "canaryRemote11kq8z",
     "another program's": "canaryDsn12-kq8zPw2mR4",
+    "netrc": "canaryNetrc14kq8zPw",
+    "docker": "canaryDocker15kq8z",
 }
 PEM = "-----BEGIN PRIVATE KEY-----\n" + "\n".join(f"canaryPem13{LETTERS}{n:017}" for n in range(20)) + "\n-----END PRIVATE KEY-----\n"
 
@@ -80,6 +82,10 @@ class World:
         (self.ring / "ring_of_ours.py").write_text(BACK_END)
         (self.work / ".env").write_text(f"# ours\nPORT=8080\nexport STRIPE_SECRET='{c['dotenv']}'\n")
         (self.work / "key.pem").write_text(PEM)
+        (self.work / ".netrc").write_text(f"machine git.example\n  login me\n  password {c['netrc']}\n")
+        (self.work / ".docker").mkdir()
+        auth = base64.b64encode(f"me:{c['docker']}".encode()).decode()
+        (self.work / ".docker" / "config.json").write_text(json.dumps({"auths": {"docker.example": {"auth": auth}}}))
         (self.work / ".git").mkdir()
         (self.work / ".git" / "config").write_text(
             f'[core]\n\tbare = false\n[remote "origin"]\n\turl = https://me:{c["git remote"]}@git.example/o/r.git\n'
@@ -113,6 +119,9 @@ TOOLS = [
     call("shell", command="v=$(grep -o 'canaryDotenv[^\\x27]*' .env); seq 1 9000; for i in $(seq 400); do echo -n $v; seq $i | tr -d '\\n'; done; seq 1 9000"),
     call("shell", command="seq 1 9000; cat key.pem; seq 1 9000"),
     call("shell", command=f"printf 'ghp_%s%s' canaryPrinted09 {LETTERS[-21:]}; printf 'ghp_%s%s' canaryPrinted09 {LETTERS[-21:]} >&2; exit 3"),
+    call("shell", command="base64 -w 20 .env; xxd .env; xxd -p .env; hexdump -C .env; od -c .env; od -x .env; od -An -tx1 .env; base32 .env; fold -w 11 .env"),
+    call("shell", command=". ./.env; export STRIPE_SECRET; printenv STRIPE_SECRET; set | grep STRIPE; declare -p STRIPE_SECRET; env -0; grep -o 'canary.*' .env | head -c 18"),
+    call("shell", command="cat .netrc .docker/config.json; sed -n 5,9p key.pem; base64 -d <<< $(grep -o '[A-Za-z0-9+=]*=' .docker/config.json | head -1)"),
     call("read_file", path=".env"), call("read_file", path=".git/config"), call("read_file", path="key.pem"),
     call("search_files", pattern="STRIPE"), call("read_file", path="no/such/file"),
 ]  # fmt: skip
@@ -143,7 +152,7 @@ def test_none_of_twelve_canaries_leaks(world: World, tmp_path: Path) -> None:
         assert events[-1]["outcome"] == "completed", ran
         results = [e for e in events if e["type"] == "tool_end"]
         assert len(results) == len(TOOLS), key
-        assert [n for n, r in enumerate(results) if "***" not in r["result"]] == [0, 1, 2, 5, 6, 12]  # others had to hide
+        assert [n for n, r in enumerate(results) if "***" not in r["result"]] == [0, 1, 2, 5, 6, 15]  # others had to hide
         seen = str([(r.path, r.headers) for r in world.vendor.requests])
         assert CANARIES[key] in seen  # it was in use
     for model in ("openai/m", "deepseek/m", "groq/m", "custom/m", "xai/m"):
@@ -245,13 +254,15 @@ INJECTORS = (
     ("DATABASE_URL=postgres://u:pa55word%21x@db.prod.example/x", "pa55word!x"), ("//npm.example.org/:_authToken=abcdef0123456789", "abcdef0123456789"),
     ("SLACK_WEBHOOK_URL=https://hooks.slack.com/services/T0/B0/x1y2", "https://hooks.slack.com/services/T0/B0/x1y2"),
     ("\turl = https://0123456789abcdef0123@git.example/o/r.git", "0123456789abcdef0123"), ("X_SECRET=only-letters-and-dashes-in-it", "only-letters-and-dashes-in-it"),
+    ("machine git.example login me password hunter2secret77", "hunter2secret77"), ('{"auths": {"d.example": {"auth": "bWU6aHVudGVyMnNlY3JldDg4"}}}', "hunter2secret88"),
+    ("npmAuthToken: abcdef0123456789", "abcdef0123456789"), ('  "refresh_token": "1//0abcdefg-hijk",', "1//0abcdefg-hijk"),
     ("PORT=12345678", ""), ("AUTH_URL=https://login.example.com/oauth2", ""), ("A_KEY=node_modules", ""), ("KEY_FILE=keys/one2three.pem", ""),
     ("PUBLIC_KEY=zyx987wvu654", ""), ("TITLE=zyx987wvu654", ""), ("TOKEN_TTL=3600seconds1", ""), ("SECRET=changeme", ""), ("KEY=/etc/keys/1.pem", ""),
 ])  # fmt: skip
 def test_what_a_file_of_secrets_holds(line: str, hidden: str) -> None:
     before = set(known())
     learn_text(f"# a comment\n{line}\n")
-    assert set(known()) - before <= {hidden, "pa55word%21x"} and (not hidden or hide(f"<{hidden}>") == "<***>")
+    assert set(known()) - before <= {hidden, "pa55word%21x", "bWU6aHVudGVyMnNlY3JldDg4"} and (not hidden or hide(f"<{hidden}>") == "<***>")
 
 
 def test_a_command_gets_a_short_list_of_variables(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -225,6 +227,35 @@ APIS = (
     "openai_responses", "openai_chat", "anthropic_messages", "google_generate_content", "ollama_chat",
     "bedrock_converse", "cohere_chat", "demo",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("vendor", [*vendor_names(), "lab"])
+async def test_a_missing_key_is_told_with_every_variable_that_works_and_no_other(vendor: str) -> None:
+    if vendor == "lab":
+        row = '[vendors.lab]\nbase_url = "https://lab.example/v1"\nkeys = ["LAB_TOKEN"]\n'
+        (Path(os.environ["ORKAS_HOME"]) / "config.toml").write_text(row)
+    row = table().get(vendor)
+    if row is None or row.local:
+        return
+    place = {"AWS_REGION": "eu-west-1", "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "global"}
+    place |= {} if row.base_url else {row.url_variables(vendor)[0]: "https://there.example/v1"}
+
+    async def refusal(environ: dict[str, str]) -> str:
+        provider, _ = resolve(f"{vendor}/m", environ=place | environ)
+        try:
+            return provider.no_key if not provider.ready else ""  # type: ignore[attr-defined]
+        finally:
+            await provider.aclose()
+
+    told = await refusal({})
+    assert f"no API key for {vendor}: set " in told and f"or run `orkas auth login {row.account or vendor}`" in told
+    named = re.findall(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", told)
+    pair = [name for name in named if name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
+    assert set(row.key_variables(vendor)) == {*named} - {*pair}
+    for names in [[name] for name in named if name not in pair] + [pair] * bool(pair):
+        assert await refusal(dict.fromkeys(names, "one-key-of-mine-7")) == "", names
+    assert vendor != "lab" or "LAB_TOKEN" in told
+    assert vendor != "bedrock" or pair
 
 
 def test_every_row_resolves() -> None:

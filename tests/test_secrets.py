@@ -170,7 +170,7 @@ def test_who_may_ask_for_the_value() -> None:
             if isinstance(node, ast.Attribute) and node.attr == "reveal":
                 asking.add(str(path.relative_to(source)))
     assert {a for a in asking if not a.startswith("providers/")} == {
-        "infra/secrets.py", "tools/engines/brave.py", "tools/engines/tavily.py",
+        "infra/secret.py", "infra/secrets.py", "tools/engines/brave.py", "tools/engines/tavily.py",
     }  # fmt: skip
 
 

@@ -80,6 +80,25 @@ async def test_without_walls_every_command_may(tmp_path: Path):
     assert is_tainted(session.messages)
 
 
+@pytest.mark.parametrize("given, foreign", [({}, False), ({"network": True}, True), ({"outside": True}, True)])
+async def test_what_is_kept_of_a_job_is_foreign_where_the_job_was_beyond_the_walls(tmp_path: Path, given: dict[str, Any], foreign: bool):
+    session = Session.open("job")
+    started = Agent(
+        ScriptedProvider([[call("shell", command="seq 1 9000; sleep 60", background=True, **given)], "started"]),
+        session=session, cwd=tmp_path, approve="all",
+    )  # fmt: skip
+    async with started:
+        await started.run("start it")
+        assert session.files is not None
+        [file] = session.files.iterdir()
+        assert is_foreign_file(file.name) is foreign
+        again = [call("read_result", file=file.name, search="888"), call("read_file", path=str(file)), call("search_files", pattern="777", path=str(file))]
+        reader = Agent(ScriptedProvider([[one] for one in again] + ["done"]), session=session, cwd=tmp_path, approve="all")
+        await reader.run("read on")
+    for message in results(session)[1:]:
+        assert is_framed(message) is foreign and not message.is_error, text_of(message)[:300]
+
+
 async def test_tools_of_others_say_it_themselves_and_it_is_kept_whole(tmp_path: Path):
     @tool
     def mail() -> ToolResult:

@@ -69,23 +69,25 @@ def withdraw() -> None:
 
 def learn() -> None:
     """Remember the secrets of the environment, which is left as it is. Cheap enough for every turn."""
+    learned = known.sources()
     for name, value in os.environ.items():
-        if _learned.get(name) != value:
-            _learned[name] = value
+        if learned.get(name) != value:
+            learned[name] = value
             for one in _secrets(name, value):
                 known.met(one)
 
 
-_learned: dict[str, str] = {}
 _STAGES = ("", ".local", ".development", ".production", ".staging", ".test", ".dev", ".prod")
 _FILES = (
     *(f".env{stage}" for stage in _STAGES), *(f".env{stage}.local" for stage in _STAGES[2:6]),
-    ".envrc", ".npmrc", ".pypirc", ".netrc", ".git/config",
+    ".envrc", ".npmrc", ".pypirc", ".netrc", ".git/config", ".git-credentials", ".yarnrc.yml", ".docker/config.json",
+    ".aws/credentials", "credentials.json", "service-account.json", "auth.json", "id_rsa", "id_ed25519", "id_ecdsa",
+    ".ssh/id_rsa", ".ssh/id_ed25519", ".ssh/id_ecdsa", "key.pem", "private.pem", "privkey.pem", "private.key",
+    "server.key",
 )  # fmt: skip
 _MOST = 262_144
 """Bytes of such a file that are looked at."""
 _Stamp: TypeAlias = tuple[int, int, int]
-_seen: dict[str, _Stamp] = {}
 
 
 def learn_folder(folder: Path) -> None:
@@ -94,7 +96,7 @@ def learn_folder(folder: Path) -> None:
     for path, stamp in unread(folder):
         with suppress(OSError):
             learn_text(_read(Path(path)))
-            _seen[path] = stamp
+            known.sources()[path] = stamp
 
 
 def unread(folder: Path) -> list[tuple[str, _Stamp]]:
@@ -107,7 +109,7 @@ def unread(folder: Path) -> list[tuple[str, _Stamp]]:
         except OSError:
             continue
         stamp = there.st_ino, there.st_mtime_ns, there.st_size
-        if _seen.get(path) != stamp and stat.S_ISREG(there.st_mode):
+        if known.sources().get(path) != stamp and stat.S_ISREG(there.st_mode):
             found.append((path, stamp))
     return found
 
@@ -119,12 +121,13 @@ def holds_secrets(name: str) -> bool:
 
 
 def learn_text(text: str) -> None:
-    """Remember the secrets in a text of such a file: ``NAME=value`` and addresses with a password."""
+    """Remember the secrets in a text of such a file: ``NAME=value``, ``"name": "value"``, the passwords of a
+    ``.netrc``, addresses with a password, private keys."""
+    for found in (*_PRIVATE_KEY.finditer(text), *_NETRC.finditer(text)):
+        known.met(found[1])
     for line in text.splitlines():
-        if found := _ASSIGNED.match(line):
-            for one in _secrets(found[1].lstrip("_").replace("-", "_").replace(".", "_"), found[2].strip(" \t\"'")):
-                if len(one) >= _SURE or any(c.isdecimal() for c in one):
-                    known.met(one)
+        for found in (*_ASSIGNED.finditer(line), *_FIELD.finditer(line)):
+            _learn_pair(found[1].lstrip("_").replace("-", "_").replace(".", "_"), found[2].strip(" \t\"',"))
         if "://" in line and "@" in line:
             for address in _ADDRESS.findall(line):
                 for one in _userinfo(address):
@@ -132,7 +135,24 @@ def learn_text(text: str) -> None:
                         known.met(one)
 
 
-_ASSIGNED = lazy(r"\s*(?:export\s+)?[^\s=]{0,200}?([A-Za-z_][\w.-]{0,100})\s*=\s*(.+)")
+def _learn_pair(name: str, value: str) -> None:
+    found = _secrets(name, value)
+    if name == "auth":  # as docker keeps it: name and password, encoded
+        from binascii import Error, a2b_base64
+
+        with suppress(Error, UnicodeDecodeError, ValueError):
+            found += [part for part in [a2b_base64(value).decode().partition(":")[2]] if len(part) >= known.TELLING]
+    for one in found:
+        if len(one) >= _SURE or any(c.isdecimal() for c in one):
+            known.met(one)
+
+
+_PRIVATE_KEY = lazy(
+    r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!-)){80,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----)"
+)
+_NETRC = lazy(r"(?m)^[ \t]*(?:machine[ \t]+\S{1,300}|default)\s[^#]{0,400}?\bpassword\s+(\S{8,})")
+_FIELD = lazy(r"(?:^|[\s{,])[\"']?([A-Za-z_][\w.-]{0,100})[\"']?\s*:\s*(\"[^\"]*\"|'[^']*'|(?<=\s)[^\s\"',]+)")
+_ASSIGNED = lazy(r"^\s*(?:export\s+)?[^\s=]{0,200}?([A-Za-z_][\w.-]{0,100})\s*=\s*(.+)")
 _ADDRESS = lazy(r"[a-z][a-z0-9+.-]{0,30}://[^\s/\"']{1,1024}@", re.IGNORECASE)
 _SURE = 20
 """Characters from which on a value without a digit is taken for a secret and not for a word."""
@@ -150,6 +170,8 @@ def _secrets(name: str, value: str) -> list[str]:
     secret = not _WORDS.isdisjoint(words) or words[-1].endswith(_ENDINGS)
     if words[-1] in _ABOUT or not _PUBLIC.isdisjoint(words):
         secret = "WEBHOOK" in words
+    if "-----BEGIN" in value:  # the lines of a key, which are told from those around them
+        return [found[1] for found in _PRIVATE_KEY.finditer(value)]
     found = [part for part in value.replace(",", " ").split() if _telling(part)] if secret else []
     if "://" in value and "@" in value:
         found += [part for part in _userinfo(value) if len(part) >= known.TELLING]

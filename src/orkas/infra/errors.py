@@ -14,15 +14,20 @@ OrkasError                   one plain sentence; ``hint`` says what to do next
 
 from __future__ import annotations
 
-from orkas.infra.events import ErrorClass
+from typing import Literal, TypeAlias
+
 from orkas.infra.known import hide
 
 __all__ = [
-    "OrkasError", "OutputError", "PolicyError", "ProviderError", "SessionLocked", "SessionMissing", "SessionUnreadable",
-    "StorageError", "ToolFailed", "UsageError", "exit_status",
+    "ErrorClass", "OrkasError", "OutputError", "PolicyError", "ProviderError", "SessionLocked", "SessionMissing",
+    "SessionUnreadable", "StorageError", "ToolFailed", "UsageError", "exit_status",
 ]  # fmt: skip
 
-
+ErrorClass: TypeAlias = Literal[
+    "rate_limit", "overloaded", "timeout", "connection", "server", "auth", "quota", "invalid_request", "not_found",
+    "content_filter", "context_overflow", "storage", "internal",
+]  # fmt: skip
+"""What kind of failure it was: decides what is done about it."""
 _LONGEST_WAIT_S = 1e15
 """Beyond any calendar: what is longer is no time."""
 

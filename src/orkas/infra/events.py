@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 
+from orkas.infra.errors import ErrorClass
 from orkas.infra.messages import Usage
 
 __all__ = [
@@ -19,10 +20,6 @@ __all__ = [
 ]  # fmt: skip
 
 Outcome: TypeAlias = Literal["completed", "aborted", "failed"]
-ErrorClass: TypeAlias = Literal[
-    "rate_limit", "overloaded", "timeout", "connection", "server", "auth", "quota", "invalid_request", "not_found",
-    "content_filter", "context_overflow", "storage", "internal",
-]  # fmt: skip
 
 
 def _snake(name: str) -> str:

@@ -73,7 +73,9 @@ class Job:
         limit_s: float | None,
         beyond: bool,
         notes: Sequence[str],
+        stem: str = "job",
     ) -> None:
+        """``stem``: what the file with all of its output is called after."""
         self.name = name
         """Such as ``job-3f2a``: what ``shell_job`` and ``stop_job`` take."""
         self.command = command
@@ -88,7 +90,7 @@ class Job:
         """When it was started, on the clock of ``time.monotonic()``."""
         self.ended: Ended | None = None
         """How it ended; None while it runs."""
-        self.whole = Output(folder, f"job-{new_name()}", hider=Passing())
+        self.whole = Output(folder, f"{stem}-{new_name()}", hider=Passing())
         """All of its output."""
         self.told: set[str] = set()
         """Who knows that it has ended: ``model``, ``user``."""

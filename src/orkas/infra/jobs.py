@@ -43,9 +43,10 @@ class Jobs:
         limit_s: float | None = None,
         beyond: bool = False,
         notes: Sequence[str] = (),
+        stem: str = "job",
     ) -> Job:
         """Start a command in the background; waits until it is under way. ``folder``: where its whole output may lie;
-        ``limit_s``: it is ended then; ``beyond`` and ``notes`` as of ``Job``.
+        ``limit_s``: it is ended then; ``beyond``, ``notes`` and ``stem`` as of ``Job``.
 
         Raises:
             ToolFailed: too many run already, or it could not be started.
@@ -60,7 +61,9 @@ class Jobs:
                 raise ToolFailed(f"{MAX_RUNNING} background jobs run already ({names}); stop one with shell_job first")
             self._forget_old()
             name = self._new_name()
-            job = self._jobs[name] = Job(name, command, start, folder, limit_s=limit_s, beyond=beyond, notes=notes)
+            job = self._jobs[name] = Job(
+                name, command, start, folder, limit_s=limit_s, beyond=beyond, notes=notes, stem=stem
+            )
             closed = self._closed
         try:
             job.start()

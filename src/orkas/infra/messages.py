@@ -151,7 +151,7 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 
 def _masked(value: object) -> str:
     """What a ``Secret`` is in JSON."""
-    from orkas.infra.secrets import MASK, Secret
+    from orkas.infra.secret import MASK, Secret
 
     if isinstance(value, Secret):
         return MASK

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from orkas.infra.errors import ProviderError, UsageError
-from orkas.infra.events import ErrorClass
+from orkas.infra.errors import ErrorClass, ProviderError, UsageError
 
 if TYPE_CHECKING:
     import ssl

@@ -1,8 +1,8 @@
 """Secrets taken out of text before it is written anywhere: the log, error lines, what ``orkas request`` shows.
 
-Two nets: the exact values of the secrets in our environment and of those this process has met (also in base64 and URL
-form), then the shapes that secrets have. What is caught becomes ``***``; the name beside it stays, so that the line
-still says what it was about.
+Two nets: the exact values of the secrets in our environment and of those this process has met (in all their
+disguises), then the shapes that secrets have. What is caught becomes ``***``; the name beside it stays, so that the
+line still says what it was about.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 
 from orkas.infra import environment
-from orkas.infra.known import MASK, TELLING, forms, known
+from orkas.infra.disguises import Finder, finder
+from orkas.infra.known import MASK, TELLING, known, without
 
 __all__ = ["MASK", "SECRET_HEADERS", "looks_secret", "mask_headers", "redact", "secret_name"]
 
@@ -108,9 +109,7 @@ def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
     """``text`` with every secret we can tell replaced by ``***``. Idempotent; never raises."""
-    for value in _known(environment.environ if environ is None else environ):
-        if value in text:
-            text = text.replace(value, MASK)
+    text = without(text, _known(environment.environ if environ is None else environ))
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _USERINFO.sub(rf"\1{MASK}\3", text)
     text = _USER_ALONE.sub(rf"\1{MASK}\3", text)
@@ -167,13 +166,13 @@ def _ordinary(value: str) -> bool:
     return value.isdecimal() or _WORDS.fullmatch(value) is not None or _PATH.match(value) is not None
 
 
-def _known(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The secrets of our environment and those met so far, longest first. Values under 8 characters are too common to
+def _known(environ: Mapping[str, str]) -> Finder:
+    """Finds the secrets of our environment and those met so far. Values under 8 characters are too common to
     search for."""
     found = [*known(), *(key for k, v in environ.items() if _SEVERAL.search(k) for key in re.split(r"[,\s]+", v))]
     found += [v for k, v in environ.items() if secret_name(k) and (_SURE_NAME.search(k) or not _ordinary(v))]
     found += [p for v in environ.values() if "://" in v and "@" in v for p in _passwords(v)]
-    return forms(tuple(v for v in found if len(v) >= TELLING))
+    return finder(tuple(v for v in dict.fromkeys(found) if len(v) >= TELLING))
 
 
 _SEVERAL = re.compile(r"_KEYS$", re.IGNORECASE)

@@ -47,7 +47,7 @@ class HttpProvider:
     """One vendor at one address. Usage gets its cost where the vendor gave none and the price is known.
 
     ``credentials``: asked for a key or token before each request; ``api_key`` stands for one fixed key. ``key_name``
-    is the variable that a missing key should be put into. ``local``: no key is needed there.
+    are the variables that a missing key may be put into, in words. ``local``: no key is needed there.
     """
 
     def __init__(
@@ -136,6 +136,11 @@ class HttpProvider:
         """The request that shows this. Raises as ``_key``."""
         return _shown(self._dialect.request(params, base_url=self.base_url, api_key=self._key(grant)), grant)
 
+    @property
+    def no_key(self) -> str:
+        """What to say where there is none, as a clause."""
+        return f"no API key for {self.id}: set {self._key_name}, or run `{self._login}`"
+
     def _key(self, grant: Grant | None) -> str | None:
         """The key that the dialect puts where its vendor wants it; None: there is none, or a token.
 
@@ -160,8 +165,7 @@ class HttpProvider:
         """
         grant = await self._credentials.get()
         if grant is None and not self._local:
-            way = f"set {self._key_name}, or run `{self._login}`"
-            raise ProviderError(f"no API key for {self.id}: {way}", class_="auth")
+            raise ProviderError(self.no_key, class_="auth")
         return grant
 
     async def _another(self, grant: Grant | None, tried: list[Grant], refusal: ProviderError) -> Grant | None:

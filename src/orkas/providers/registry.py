@@ -140,11 +140,8 @@ def resolve(
     credentials = credentials or credentials_for(vendor, row, api_key=api_key, environ=environ)
     url = _base_url(vendor, row, base_url, environ, credentials)
     dialect = _dialect(vendor, row, signer)
-    named = row.keys[0] if vendor in ("openai-chat", "bedrock") else row.key_variables(vendor)[0]
-    if row.dialect == "bedrock":
-        named += " or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     return HttpProvider(
-        vendor, row, dialect, base_url=url, credentials=credentials, key_name=named, http=http
+        vendor, row, dialect, base_url=url, credentials=credentials, key_name=row.told_keys(vendor), http=http
     ), model_id
 
 
@@ -169,7 +166,7 @@ def artist(
         raise UsageError(f"{vendor} draws no pictures here", hint="take a model of openai, google or one that is alike")
     credentials = credentials_for(vendor, row, environ=environ)
     url = _base_url(vendor, row, None, environ, credentials)
-    key_name = row.key_variables(vendor)[0]
+    key_name = row.told_keys(vendor)
     return HttpProvider(vendor, row, dialect, base_url=url, credentials=credentials, key_name=key_name), model_id
 
 

@@ -64,7 +64,7 @@ def obstacle(model: str) -> str:
 
     try:
         provider, _ = artist(model)
-        return "" if provider.ready else f"there is no API key for {provider.id}"
+        return "" if provider.ready else f"there is {provider.no_key}"
     except OrkasError as error:
         return error.message
 

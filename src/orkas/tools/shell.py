@@ -142,8 +142,9 @@ class Shell:
             start = self._launch(given, context, put_back)
             beyond = start.wrapping is None or given.network
             job = jobs.start(
-                given.command, start, folder=context.files, limit_s=limit, beyond=beyond, notes=put_back
-            )
+                given.command, start, folder=context.files, limit_s=limit, beyond=beyond, notes=put_back,
+                stem=file_stem("job", foreign=beyond),
+            )  # fmt: skip
             if context.abort.fired:
                 job.stop(0)
             return job

@@ -10,8 +10,7 @@ from orkas.harness.context.fold import transcript
 from orkas.harness.exchange import Exchange
 from orkas.harness.fallback import moves
 from orkas.harness.turn import Turn
-from orkas.infra.errors import ProviderError
-from orkas.infra.events import ErrorClass
+from orkas.infra.errors import ErrorClass, ProviderError
 from orkas.infra.messages import AssistantMessage, Message, user_message
 from orkas.providers.base import CompletionParams
 

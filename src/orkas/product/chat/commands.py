@@ -113,7 +113,7 @@ def _missing_key(model: str) -> str:
     except ProviderError as error:
         return f"{error}."
     way = f"run `orkas auth login {vendor}` in another terminal"
-    return f"There is no key for {vendor} yet: {way}, or leave, set {row.key_variables(vendor)[0]}, and start again."
+    return f"There is no key for {vendor} yet: {way}, or leave, set {row.told_keys(vendor)}, and start again."
 
 
 def _session(chat: Chat, name: str) -> None:

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orkas.infra.errors import ProviderError
-from orkas.infra.events import ErrorClass
+from orkas.infra.errors import ErrorClass, ProviderError
 from orkas.infra.messages import well_formed
 from orkas.providers.errors.waits import retry_after
 from orkas.providers.errors.window import FIELDS, told_window

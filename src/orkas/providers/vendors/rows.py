@@ -136,6 +136,13 @@ class Vendor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Environment variables that may hold the key of row ``name``, in the order they are looked at."""
         return list(dict.fromkeys([variable(name, "API_KEY"), *self.keys]))
 
+    def told_keys(self, name: str) -> str:
+        """All ways to give row ``name`` a key by the environment, in words; those that its vendor names come first."""
+        ways = list(dict.fromkeys([*self.keys, variable(name, "API_KEY")]))
+        if self.dialect == "bedrock":
+            ways.append("AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY")
+        return " or ".join(filter(None, [", ".join(ways[:-1]), ways[-1]]))
+
     def pool_variables(self, name: str) -> list[str]:
         """Environment variables that may hold several keys of row ``name``."""
         return [key + "S" for key in self.key_variables(name) if key.endswith("_API_KEY")]
