@@ -21,16 +21,18 @@ from msgspec.structs import replace
 from orkas.harness.context.budget import COMPACT_AT, Meter
 from orkas.harness.context.calibration import Calibration
 from orkas.harness.context.compaction import Compactor
-from orkas.harness.fallback import Candidate, Succession, succeeding
+from orkas.harness.fallback import succeeding
 from orkas.harness.policy import Policy
 from orkas.harness.prompt import system_prompt
 from orkas.harness.retry import MAX_RETRIES
 from orkas.harness.runner import Runner
 from orkas.harness.sessions.session import Session
+from orkas.harness.setup import MAX_ROUNDS, Setup
 from orkas.harness.statistics import Recorder
+from orkas.harness.succession import Candidate, Succession
 from orkas.harness.telling import telling
 from orkas.harness.tool import Tool, ToolContext
-from orkas.harness.turn import MAX_ROUNDS, Setup, Turn
+from orkas.harness.turn import Turn
 from orkas.infra import environment
 from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import OrkasError, UsageError
@@ -293,7 +295,7 @@ class Agent:
             self._told = []
             if self._keeper is not None:
                 self._keeper.begin()
-            await Runner(Turn(setup)).run(user_message(said, loaded))
+            await Runner(Turn(setup), self._compactor).run(user_message(said, loaded))
         finally:
             self._meter.save()
             self._running = None
@@ -549,7 +551,6 @@ class Agent:
                 undo=self._watching(),
             ),
             meter=self._meter,
-            compactor=self._compactor,
             inbox=self.session.inbox,
             recorder=self._recorder,
             succession=succession,
