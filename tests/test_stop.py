@@ -25,10 +25,10 @@ from orkas.harness.exchange import Exchange
 from orkas.harness.policy import Policy
 from orkas.harness.runner import Runner
 from orkas.harness.sessions.inbox import Inbox
+from orkas.harness.setup import Setup
 from orkas.harness.statistics import Recorder
 from orkas.harness.telling import tell, telling
 from orkas.harness.tool import Tool
-from orkas.harness.setup import Setup
 from orkas.harness.turn import Turn
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ProviderError
