@@ -290,6 +290,35 @@ async def test_stop_ends_all_and_what_has_a_result_keeps_it() -> None:
     assert [e.result for e in events if isinstance(e, ToolEnd)] == told[:3]
 
 
+async def test_once_stop_was_said_nothing_begins() -> None:
+    """Not even where the one who says it holds the very event after which the next call would begin."""
+
+    @tool(read_only=True)
+    async def look(n: int) -> str:
+        """Look."""
+        return str(n)
+
+    @tool
+    async def work(n: int) -> str:
+        """Work."""
+        return str(n)
+
+    for kind in (look, work):
+        calls = [call(kind.name, id=f"c{n}", n=n) for n in range(3 * MOST)]
+        agent = Agent(ScriptedProvider([calls, "never said"]), tools=[look, work])
+        events: list[Event] = []
+        async with aclosing(agent.stream("go")) as turn:
+            async for event in turn:
+                if isinstance(event, ToolStart):
+                    assert not any(isinstance(e, ToolEnd) for e in events), event
+                if isinstance(event, ToolEnd) and not any(isinstance(e, ToolEnd) for e in events):
+                    agent.stop()
+                events.append(event)
+        assert isinstance(events[-1], Done) and events[-1].outcome == "aborted"
+        assert names(events, ToolStart) == names(events, ToolEnd)
+        assert is_paired(agent.session.messages)
+
+
 async def test_a_call_that_may_have_had_an_effect_is_not_called_harmless() -> None:
     _, session = await stopped([call("work", id="a", name="a"), call("look", id="b", name="b")], [], Room())
     assert [text_of(m) for m in session.messages if isinstance(m, ToolMessage)] == [STOPPED, NOT_STARTED]

@@ -35,7 +35,7 @@ def test_the_first_place_that_has_a_value_wins_and_is_named() -> None:
 
 
 def test_defaults_are_those_of_the_harness() -> None:
-    from orkas.harness.turn import MAX_ROUNDS
+    from orkas.harness.setup import MAX_ROUNDS
 
     assert config.KEYS["max_rounds"].default == MAX_ROUNDS
 

@@ -16,8 +16,8 @@ from cli_support import environ, orkas
 from hurried import hurry
 from orkas import Agent, Session, tool
 from orkas.harness import pairing, statistics
-from orkas.harness.fallback import COOL_S, Candidate, Succession
 from orkas.harness.retry import BRIEF_S, MAX_RETRIES, Retries
+from orkas.harness.succession import COOL_S, Candidate, Succession
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.events import Compaction, Done, Event, Fallback, Notice, Retry, TextDelta
 from orkas.infra.messages import AssistantMessage, Image, Text, Thinking, Usage, calls_of, text_of, user_message

@@ -34,7 +34,7 @@ def add(a: int, b: int) -> int:
     [
         ({"session": "trip"}, "Session.open"),
         ({"tools": "shell"}, "tools must be a list"),
-        ({"tools": ["shell"]}, "'shell' is no tool"),
+        ({"tools": ["shel"]}, "there is no tool 'shel'; did you mean shell\\?"),
         ({"tools": len}, "tools must be a list"),
         ({"model": 42}, "vendor/model"),
         ({"approve": "zzz"}, "ask, edits, all, none"),

@@ -25,10 +25,11 @@ from orkas.harness.exchange import Exchange
 from orkas.harness.policy import Policy
 from orkas.harness.runner import Runner
 from orkas.harness.sessions.inbox import Inbox
+from orkas.harness.setup import Setup
 from orkas.harness.statistics import Recorder
 from orkas.harness.telling import tell, telling
 from orkas.harness.tool import Tool
-from orkas.harness.turn import Setup, Turn
+from orkas.harness.turn import Turn
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ProviderError
 from orkas.infra.events import Compaction, Done, Event, Retry, TextDelta, ToolEnd, ToolStart
@@ -168,7 +169,7 @@ class Run(msgspec.Struct, eq=False):
 
     async def main(self, loop: Hurried) -> None:
         self.abort.on_fire(lambda: (setattr(self, "stopped_at", loop.time()), setattr(self, "steps", loop.steps)))
-        runner = Runner(Turn(self.setup()))
+        runner = Runner(Turn(self.setup()), Once())
         async with aclosing(telling(lambda: runner.run(user_message("go")))) as events:
             async for event in events:
                 self.events.append(event)
@@ -187,7 +188,7 @@ class Run(msgspec.Struct, eq=False):
         return Setup(
             provider=self.provider, model="model", session=self.session, tools=tools,
             offered=[ToolDef(t.name, t.description, t.parameters) for t in tools.values()], policy=Policy("all"),
-            context=ToolContext(Path.cwd(), self.abort), meter=Meter(), compactor=Once(), inbox=inbox,
+            context=ToolContext(Path.cwd(), self.abort), meter=Meter(), inbox=inbox,
             recorder=Recorder(),
         )  # fmt: skip
 

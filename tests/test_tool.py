@@ -520,8 +520,20 @@ def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, source: str |
 def test_a_file_in_the_working_folder_loads_nothing(tools_file: Path) -> None:
     tools_file.write_text("raise SystemExit('loaded')\n")
     Agent(ScriptedProvider([]), cwd=tools_file.parent)
-    with pytest.raises(UsageError, match="'tools' is no tool"):
+    with pytest.raises(UsageError, match="there is no tool 'tools'"):
         Agent(ScriptedProvider([]), tools=["tools"], cwd=tools_file.parent)
+
+
+def test_names_of_built_in_tools_stand_beside_files_and_functions(tools_file: Path) -> None:
+    tools_file.write_text("import orkas\n\n@orkas.tool\ndef price(n: int) -> int:\n    return n\n")
+
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    agent = Agent(ScriptedProvider([]), tools=["read_file", str(tools_file), add, "shell"])
+    assert [tool.name for tool in agent.tools] == ["read_file", "price", "add", "shell"]
+    with pytest.raises(UsageError, match="two tools are called 'shell'"):
+        Agent(ScriptedProvider([]), tools=["shell", "shell"])
 
 
 def test_the_command_line_takes_files_beside_names(tools_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

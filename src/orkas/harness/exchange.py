@@ -131,7 +131,7 @@ class Exchange:
         turn, abort = self._turn, self._turn.setup.context.abort
         seam = Seam(text_of(self._first)) if self._first is not None else None
         heard: list[Sequence[Part]] = []
-        params = turn.spending.allowed(turn, self._patient())
+        params = turn.spending.allowed(turn.setup, self._patient())
         try:
             async with abort.entering(turn.setup.provider.stream(params)) as completion:
                 batches = completion.__aiter__()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
-from orkas.harness.policy import Policy
+from orkas.harness.policy import Policy, bound
 from orkas.harness.tool import Tool, ToolContext, ToolResult
 from orkas.harness.watchdog import Watchdog, limit_of
 from orkas.infra.abort import Abort, Aborted
@@ -49,7 +49,7 @@ async def execute(
 
     A tool that gives no sign of life for ``idle_s``, or does not end within the limit it declares, is given up: it is
     cancelled, and left behind if it does not listen. ``approved``: the call that a person said yes to, as
-    ``approvals.bound`` names it; any other call that the policy asks about is refused.
+    ``policy.bound`` names it; any other call that the policy asks about is refused.
 
     Raises:
         Aborted: Stop was pressed; the tool was told and given ``STOP_GRACE`` seconds, then left behind.
@@ -192,11 +192,7 @@ async def _run(
 
 
 def _is(approved: str, tool: Tool, call: ToolCall, context: ToolContext) -> bool:
-    if not approved:
-        return False
-    from orkas.harness.approvals import bound
-
-    return approved == bound(tool.name, call.arguments or {}, context)
+    return bool(approved) and approved == bound(tool.name, call.arguments or {}, context)
 
 
 @asynccontextmanager

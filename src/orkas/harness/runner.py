@@ -9,28 +9,21 @@ Told by one async generator (see ``telling``); ``run`` and ``run_sync`` drain it
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from orkas.harness import pairing
-from orkas.harness.abreast import MOST, Abreast, leading_reads
+from orkas.harness.context.compaction import Compactor
 from orkas.harness.exchange import Exchange
-from orkas.harness.execute import Say, execute
 from orkas.harness.fallback import opening, succeeding
 from orkas.harness.governor import Governor, converging
-from orkas.harness.limit import EMPTY, STILL_CUT, cut_call, is_cut, is_empty
-from orkas.harness.outcome import HARMLESS, NOT_STARTED, STOPPED, interrupted
+from orkas.harness.limit import EMPTY, STILL_CUT, is_cut, is_empty
 from orkas.harness.refusal import Refusal, is_refusal, refusal_notice
-from orkas.harness.sessions.session import Session
+from orkas.harness.round import Rounds
 from orkas.harness.spending import CostReached
 from orkas.harness.status import StatusAnswer
 from orkas.harness.telling import tell
-from orkas.harness.tool import ToolResult
 from orkas.harness.turn import Turn
 from orkas.infra.abort import Aborted
 from orkas.infra.errors import OrkasError, ProviderError, StorageError
@@ -41,9 +34,6 @@ from orkas.infra.events import (
     Notice,
     Outcome,
     TextDelta,
-    ToolEnd,
-    ToolProgress,
-    ToolStart,
     UserInput,
 )  # fmt: skip
 from orkas.infra.known import hide
@@ -52,21 +42,15 @@ from orkas.infra.messages import (
     Image,
     Message,
     StopReason,
-    Text,
     ToolCall,
-    ToolMessage,
     UserMessage,
     calls_of,
-    new_id,
-    now,
     text_of,
 )  # fmt: skip
 from orkas.providers.base import CompletionParams
 
 if TYPE_CHECKING:
     from orkas.harness.formed import Formed
-    from orkas.harness.undo.keeper import Keeper
-    from orkas.infra.jobs import Jobs
 
 __all__ = ["Runner"]
 
@@ -77,24 +61,18 @@ _GOING_ON = ("tool_use", "pause")
 
 
 class Runner:
-    """Runs one turn."""
+    """Runs one turn. ``compactor``: lives as long as its agent, and remembers what it tried in vain."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, compactor: Compactor) -> None:
         self.turn = turn
+        self._compactor = compactor
         self._session = turn.setup.session
         self._abort = turn.setup.context.abort
         turn.setup.context.payable = turn.spending.payable
         turn.setup.context.seated = turn.setup.seated
         self._governor = Governor(turn.setup.tools, small=turn.small)
         self._nudge = ""
-        self._cut = False  # the output limit ended the last reply in its calls
-        self._cuts = 0  # how often in this turn
-        self._approved = ""  # what a person said yes to, last
-        self._running: dict[str, bool] = {}  # ids of the calls that run now, each with whether it only reads
-        self._results: dict[str, ToolResult] = {}  # of calls that have ended and wait for those before them
-        self._images: list[UserMessage] = []  # what tools showed in this round; they follow all results
-        self._marked: str | None = None  # what the newest record says of the call that begins next
-        self._reads = 0  # and how many from that one on only read
+        self._rounds = Rounds(turn, self._governor)
 
     async def run(self, message: UserMessage) -> None:
         """Tell the turn, event by event, to its ``Done``."""
@@ -106,8 +84,11 @@ class Runner:
                 await self._loop(message)
             except Aborted:
                 outcome, turn.stop_reason = "aborted", "aborted"
-                await self._close_calls()
-                await self._tell_running(turn.setup.context.jobs)
+                await self._rounds.close()
+                if (jobs := turn.setup.context.jobs) is not None:
+                    from orkas.harness.background import tell_running
+
+                    await tell_running(turn, jobs)
             except (OrkasError, OSError) as problem:
                 outcome, error = "failed", _info(problem)
                 turn.stop_reason = turn.stop_reason if isinstance(problem, Refusal) else "error"
@@ -117,7 +98,7 @@ class Runner:
                 error = _fault(problem)
                 _log.exception("internal fault")
         finally:
-            self._leave_paired()
+            self._rounds.leave_paired()
             turn.setup.recorder.close()
         if trouble := turn.setup.recorder.trouble():
             text = f"The statistics could not be kept ({trouble}); the conversation is not affected."
@@ -136,7 +117,10 @@ class Runner:
             await tell(told)
         for text in turn.setup.told:
             await tell(Notice(turn.next_seq(), "warning", text))
-        await self._tell_ended(turn.setup.context.jobs)
+        if (jobs := turn.setup.context.jobs) is not None:
+            from orkas.harness.background import tell_ended  # where no job can be, none of it is loaded
+
+            await tell_ended(turn, jobs)
         while True:
             turn.rounds += 1
             try:
@@ -151,7 +135,7 @@ class Runner:
                 return
             before = len(self._session.messages)
             if calls := calls_of(self._session.messages[-1]):
-                await self._act(calls)
+                await self._rounds.act(calls)
                 turn.stop_reason = "tool_use"
             elif turn.stop_reason == "tool_use":
                 turn.stop_reason = "stop"  # there is nothing to run, so nothing to go on from
@@ -193,7 +177,7 @@ class Runner:
 
     async def _ask(self) -> None:
         """One reply, with room made for it where needed. It is in the session, durable, when this ends."""
-        turn, compactor = self.turn, self.turn.setup.compactor
+        turn, compactor = self.turn, self._compactor
         words, answer_only = self._nudge, self._governor.answer_only
         params = turn.params(words, answer_only=answer_only)
         due = compactor.due(turn, None if words else params)
@@ -238,14 +222,8 @@ class Runner:
         turn.setup.meter.heard(params, reply)
         turn.text, turn.stop_reason = text_of(reply), reply.stop_reason
         turn.spoke = turn.spoke or bool(turn.text.strip())
-        calls = calls_of(reply)
-        self._cut = bool(calls) and turn.stop_reason == "length"
-        self._cuts += self._cut
-        if calls:
-            starts, reads = self._next(calls, 0)
-            reply = replace(reply, starts=starts, reads=reads)
-        [stored] = await self._session.commit(reply)
-        self._marked, self._reads = stored.starts, stored.reads  # type: ignore[union-attr]  # it is an assistant's
+        [stored] = await self._session.commit(self._rounds.announced(reply))
+        self._rounds.recorded(stored)  # type: ignore[arg-type]  # it is an assistant's
 
     def _keep(self, rest: AssistantMessage | None) -> None:
         """What the user saw of a reply that did not come whole is kept, marked as such."""
@@ -253,154 +231,6 @@ class Runner:
         if rest is not None:
             with suppress(StorageError):  # kept in memory; the fault that ends the turn is the one to tell
                 self._session.append(rest)
-
-    async def _act(self, calls: list[ToolCall]) -> None:
-        """Run the calls: those that only read side by side, any other alone. Images follow all results."""
-        turn, place = self.turn, 0
-        while place < len(calls):
-            self._abort.check()
-            if self._reads > 1:
-                place = await self._abreast(calls, place, place + self._reads)
-                continue
-            call = calls[place]
-            refusal = await self._permitted(call)
-            if not refusal:
-                await self._begin(call)
-            await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
-            if refusal:
-                result = ToolResult(refusal, is_error=True)
-            else:
-                result = await self._result(call, partial(self._say_progress, call.id))
-            message = await self._store(calls, place, result)
-            await tell(self._end(call, message, result))
-            if turn.setup.context.undo is not None:
-                await self._tell_of_undo(turn.setup.context.undo)
-            await self._tell_ended(turn.setup.context.jobs)
-            place += 1
-        if self._images:
-            images, self._images = self._images, []
-            await self._session.commit(*images)
-
-    async def _abreast(self, calls: list[ToolCall], place: int, end: int) -> int:
-        """Run those from ``place`` to ``end``: begun and ended in declared order, whoever is first; what they say comes
-        as they say it. Returns ``end``."""
-        turn, abreast, begins = self.turn, Abreast(self._result), place
-        self._approved = ""
-        self._results = abreast.results
-        try:
-            while place < end:
-                while begins < end and abreast.running < MOST and not self._abort.fired:
-                    call = calls[begins]
-                    self._running[call.id] = True
-                    await tell(ToolStart(turn.next_seq(), call.id, call.name, call.arguments))
-                    abreast.begin(call)
-                    begins += 1
-                await abreast.news()
-                while abreast.said:
-                    said, text = abreast.said.popleft()
-                    await self._say_progress(said.id, text)
-                if (result := abreast.results.get(calls[place].id)) is not None:
-                    message = await self._store(calls, place, result)
-                    await tell(self._end(calls[place], message, result))
-                    place += 1
-                elif not abreast.running:
-                    self._abort.check()
-                    abreast.check()
-        finally:
-            await abreast.end()
-        return end
-
-    async def _permitted(self, call: ToolCall) -> str:
-        """Ask whoever has to be asked, before the call counts as begun. Returns what the model is told of a no.
-
-        A call that a record names was not asked about, and is not looked at once more before it is executed.
-        """
-        self._approved = ""
-        if self._marked == call.id or not self.turn.setup.policy.may_ask:
-            return ""
-        from orkas.harness.approvals import permission
-
-        refusal, self._approved = await permission(self.turn, call)
-        return refusal
-
-    def _next(self, calls: Sequence[ToolCall], place: int) -> tuple[str | None, int]:
-        """What the record before the call at this place says: ``starts``, for it begins as soon as the record is
-        durable, and ``reads``, how many begin with it.
-
-        A call that waits for an answer must not be named: then ``starts`` is "", and ``Session.start`` marks it when it
-        begins.
-        """
-        if place >= len(calls):
-            return None, 0
-        setup = self.turn.setup
-        reads = leading_reads(calls, setup.tools, place)
-        if setup.policy.may_ask:
-            from orkas.harness.approvals import asked_about
-
-            if asked_about(setup, calls[place]):
-                return "", 0
-            reads = next((n for n in range(1, reads) if asked_about(setup, calls[place + n])), reads)
-        return calls[place].id, reads
-
-    async def _tell_ended(self, jobs: Jobs | None) -> None:
-        """Background jobs that have ended are told to the user."""
-        for job in jobs.news("user") if jobs is not None else []:
-            text = "; ".join([f"Background job {job.title}: {job.state}", *job.notes])
-            await tell(Notice(self.turn.next_seq(), "info", f"{text}."))
-
-    async def _tell_running(self, jobs: Jobs | None) -> None:
-        """Stop ends the turn, not what runs beside it."""
-        if jobs is not None and (running := jobs.running):
-            names = ", ".join(job.title for job in running)
-            await tell(Notice(self.turn.next_seq(), "info", f"Still running in the background: {names}."))
-
-    async def _begin(self, call: ToolCall) -> None:
-        """Between a call's record and its start."""
-        if self._marked != call.id:
-            await self._session.start(call)
-        self._running[call.id] = self._reads > 0
-
-    async def _store(self, calls: list[ToolCall], place: int, result: ToolResult) -> ToolMessage:
-        """Make a result durable, and with it what begins next. Returns it as stored."""
-        call = calls[place]
-        if (jobs := self.turn.setup.context.jobs) is not None:
-            result = _with_news(result, jobs)
-        message = _result_message(call, result, self._session)
-        if (after := place + 1) < len(calls) and calls[after].id not in self._running:
-            message.starts, message.reads = self._next(calls, after)
-        [message] = await self._session.commit(message)  # type: ignore[assignment]  # a result stays one
-        self._marked, self._reads = message.starts, message.reads
-        if result.images:
-            self._images += _image_messages(call, result)
-        if self._results:
-            self._results.pop(call.id, None)
-        return message
-
-    def _end(self, call: ToolCall, message: ToolMessage, result: ToolResult | None) -> ToolEnd:
-        """A call that ran has ended, by us where there is no result: it is counted, and to be told."""
-        turn = self.turn
-        self._running.pop(call.id, None)  # one that was refused never ran
-        if result is not None and result.cost_usd:
-            turn.paid(result.cost_usd)
-        turn.count(call.name, is_error=message.is_error)
-        turn.setup.recorder.used(call.name, error=_error_of(result) if result is not None else "")
-        return ToolEnd(turn.next_seq(), call.id, call.name, text_of(message), message.is_error)
-
-    async def _say_progress(self, call_id: str, text: str) -> None:
-        await tell(ToolProgress(self.turn.next_seq(), call_id, text))
-
-    async def _tell_of_undo(self, undo: Keeper) -> None:
-        for text in undo.told():
-            await tell(Notice(self.turn.next_seq(), "info", text))
-
-    async def _result(self, call: ToolCall, say: Say) -> ToolResult:
-        """The one result of a call."""
-        setup = self.turn.setup
-        if call.arguments is None and self._cut:
-            return ToolResult(cut_call(self._cuts), is_error=True)
-        if refusal := self._governor.refusal(call):
-            return ToolResult(refusal, is_error=True)
-        return await execute(call, setup.tools, setup.policy, setup.context, say, approved=self._approved)
 
     async def _ended(self, calls: list[ToolCall], results: list[Message]) -> bool:
         """After a round that asks for another: whether the turn ends, for the model would go on for ever."""
@@ -438,56 +268,10 @@ class Runner:
         await self._session.commit(self.turn.own_words(text, reason))
         await tell(TextDelta(self.turn.next_seq(), text))
 
-    async def _close_calls(self) -> None:
-        """After Stop: a result for every open call; those that ran are told to have ended."""
-        calls = pairing.open_calls(self._session.messages)
-        closed = self._closing_results(calls)
-        try:
-            stored = await self._session.commit(*closed, *self._images)
-        except StorageError as problem:
-            _log.error("the interrupted results are not saved yet: %s", problem)
-            stored = [*closed]
-        self._images = []
-        for call, message in zip(calls, stored, strict=False):
-            if call.id in self._running and isinstance(message, ToolMessage):
-                await tell(self._end(call, message, self._results.get(call.id)))
-
-    def _closing_results(self, calls: list[ToolCall]) -> list[ToolMessage]:
-        """The results that are there, and what is true of the calls that have none."""
-        closing = []
-        for call in calls:
-            if (result := self._results.get(call.id)) is not None:
-                closing.append(_result_message(call, result, self._session))
-                self._images += _image_messages(call, result)
-                continue
-            reads = self._running.get(call.id)
-            text = NOT_STARTED if reads is None else HARMLESS if reads else STOPPED
-            closing.append(replace(interrupted(call, text), ts=now()))
-        return closing
-
-    def _leave_paired(self) -> None:
-        """Whoever left, and how: no call stays open. A save that fails is pending in the session and heals on load."""
-        closing = self._closing_results(pairing.open_calls(self._session.messages))
-        if closing or self._images:
-            with suppress(StorageError):
-                self._session.append(*closing, *self._images)
-
-
 def _formed(turn: Turn, params: CompletionParams) -> Formed:
     from orkas.harness.formed import Formed  # a turn without a form needs none of it
 
     return Formed(turn, params)
-
-
-def _error_of(result: ToolResult) -> str:
-    """As the statistics call it."""
-    return "fault" if result.fault else "failed" if result.is_error else ""
-
-
-def _with_news(result: ToolResult, jobs: Jobs) -> ToolResult:
-    """The model is told with this result which background jobs have ended."""
-    ended = [f"[{job.name} {job.state}; read its last output with shell_job]" for job in jobs.news("model")]
-    return replace(result, text="\n".join([result.text, *ended])) if ended else result
 
 
 def _info(problem: Exception) -> ErrorInfo:
@@ -513,19 +297,3 @@ def _class_of(problem: Exception) -> ErrorClass:
             return "storage"
         case _:
             return "invalid_request"
-
-
-def _result_message(call: ToolCall, result: ToolResult, session: Session) -> ToolMessage:
-    text = Text(text=result.text)
-    if result.file and session.files is not None and Path(result.file).is_relative_to(session.files):
-        text = Text(text=result.text, file=str(Path(result.file).relative_to(session.files)), bytes=result.bytes)
-    return ToolMessage(call.id, [text], result.is_error, id=new_id(), ts=now(), origin=result.origin)
-
-
-def _image_messages(call: ToolCall, result: ToolResult) -> list[UserMessage]:
-    """What a tool showed, each picture as the message that follows the results of its round."""
-    foreign = result.origin is not None
-    return [
-        UserMessage([image], id=new_id(), ts=now(), origin="tool_image", tool_call_id=call.id, foreign=foreign)
-        for image in result.images
-    ]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
+from orkas.harness.setup import Setup
 from orkas.infra.amounts import usd
 from orkas.infra.messages import AssistantMessage, Usage, text_of
 from orkas.providers.base import CompletionParams, Rates
-
-if TYPE_CHECKING:
-    from orkas.harness.turn import Turn
 
 __all__ = ["CostReached", "Spending"]
 
@@ -40,7 +36,7 @@ class Spending:
         self._wrote = False
         self._model = ""
 
-    def allowed(self, turn: Turn, params: CompletionParams) -> CompletionParams:
+    def allowed(self, setup: Setup, params: CompletionParams) -> CompletionParams:
         """The request, its answer not longer than can be paid for.
 
         Raises:
@@ -49,12 +45,11 @@ class Spending:
         if self.limit is None:
             return params
         self._aside = 0.0  # whatever ran has ended, and has paid
-        setup = turn.setup
         info = setup.provider.info(setup.model)
         if info.price is None:
             return params
         self._asks(setup.full_model)
-        self._prompt = _prompt(turn, params)
+        self._prompt = _prompt(setup, params)
         rates = info.price.rates(self._prompt)
         left = self.limit - self.spent - self._input_cost(rates)
         payable = left * 1e6 / rates.output if rates.output else float("inf") if left >= 0 else 0.0
@@ -84,15 +79,15 @@ class Spending:
         self.spent += usd
         self._aside = max(0.0, self._aside - usd)
 
-    def heard(self, turn: Turn, reply: AssistantMessage) -> None:
+    def heard(self, setup: Setup, reply: AssistantMessage) -> None:
         """A reply came whole."""
         if self.limit is None:
             return
         usage = reply.usage
         if usage is not None and usage.cost_usd is not None:
             self.spent += usage.cost_usd
-        elif (price := turn.setup.provider.info(turn.setup.model).price) is not None:
-            self.spent += price.most(self._counted(turn, reply))
+        elif (price := setup.provider.info(setup.model).price) is not None:
+            self.spent += price.most(self._counted(setup, reply))
         if usage is not None:
             self._believe(usage)
 
@@ -102,13 +97,13 @@ class Spending:
         self._cached = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0) if believed else 0
         self._wrote = self._wrote or bool(usage.cache_write)
 
-    def _counted(self, turn: Turn, reply: AssistantMessage) -> Usage:
+    def _counted(self, setup: Setup, reply: AssistantMessage) -> Usage:
         """What the vendor counted, with our estimate in place of what it did not."""
         usage = reply.usage or Usage()
         if usage.input is None:
             usage = replace(usage, input=self._prompt)
         if usage.output is None:
-            usage = replace(usage, output=turn.setup.meter.text(text_of(reply)))
+            usage = replace(usage, output=setup.meter.text(text_of(reply)))
         return usage
 
     def _input_cost(self, rates: Rates) -> float:
@@ -123,9 +118,8 @@ class Spending:
         )
 
 
-def _prompt(turn: Turn, params: CompletionParams) -> int:
+def _prompt(setup: Setup, params: CompletionParams) -> int:
     """Tokens of a request: of the conversation and words behind it, or of one that has nothing to do with it."""
-    setup = turn.setup
     if params.system is not setup.system:
         return setup.meter.size(params.messages) + setup.meter.text(params.system)
     history = setup.session.messages

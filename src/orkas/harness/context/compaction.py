@@ -22,6 +22,7 @@ from orkas.harness.context.plan import Plan, Scales
 from orkas.harness.context.policy import Budgets, least_saving, policy
 from orkas.harness.taint import is_tainted
 from orkas.harness.telling import tell
+from orkas.harness.turn import Turn
 from orkas.infra.errors import ProviderError, UsageError
 from orkas.infra.events import Compaction, Event, Notice
 from orkas.infra.messages import Message, UserMessage, encode
@@ -30,7 +31,6 @@ from orkas.infra.threads import in_thread
 if TYPE_CHECKING:
     from orkas.harness.context.summariser import Summariser
     from orkas.harness.sessions.session import Session
-    from orkas.harness.turn import Turn
     from orkas.providers.base import CompletionParams, LLMProvider
 
 Budgeting: TypeAlias = Callable[[int, float], Budgets]

@@ -8,7 +8,7 @@ from orkas.harness.context import summary
 from orkas.harness.context.budget import Load
 from orkas.harness.context.fold import transcript
 from orkas.harness.exchange import Exchange
-from orkas.harness.fallback import moves
+from orkas.harness.succession import moves
 from orkas.harness.turn import Turn
 from orkas.infra.errors import ErrorClass, ProviderError
 from orkas.infra.messages import AssistantMessage, Message, user_message

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from orkas.harness.policy.grants import Grant, Grants
     from orkas.harness.policy.rules import Rules
 
-__all__ = ["Mode", "Policy", "Verdict", "as_judged", "check_command", "sandbox_of"]
+__all__ = ["Mode", "Policy", "Verdict", "as_judged", "bound", "check_command", "sandbox_of"]
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "none"]
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
@@ -271,6 +271,13 @@ def sandbox_of(context: ToolContext) -> str:
     if isinstance(context.sandbox, str):
         return "" if context.sandbox == "off" else "on"
     return context.sandbox.name
+
+
+def bound(tool: str, arguments: Mapping[str, Any], context: ToolContext) -> str:
+    """What a yes is bound to: exactly this call, in this folder and sandbox."""
+    from orkas.harness.policy.grants import fingerprint  # only what is asked about needs it
+
+    return fingerprint(tool, dict(arguments), str(context.cwd), sandbox_of(context))
 
 
 _HEADS = re.compile(r"^\s*(?:\*\*\* [A-Za-z ]+:|---|\+\+\+|rename (?:from|to)|diff --git) *(.+)", re.MULTILINE)

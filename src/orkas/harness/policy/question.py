@@ -36,7 +36,7 @@ class Question(msgspec.Struct, frozen=True):
     scopes: list[str]
     """The answers besides ``no``."""
     shown: str = ""
-    """The fingerprint of the call and of these lines."""
+    """As ``bound`` names the call: exactly this one, in this folder and sandbox."""
 
 
 def visible(text: str) -> str:
