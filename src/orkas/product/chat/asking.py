@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 from orkas.infra.events import Approval
+from orkas.product.chat.words import Tone
 
-if TYPE_CHECKING:
-    from orkas.product.chat.screen import Screen
-
-__all__ = ["Answer", "answer_of", "show"]
+__all__ = ["Answer", "answer_of", "shown"]
 
 Answer = Literal["once", "session", "always", "no"]
 _WORDS: dict[str, Answer] = {
@@ -18,20 +17,21 @@ _WORDS: dict[str, Answer] = {
 }  # fmt: skip
 
 
-def show(screen: Screen, asked: Approval) -> None:
-    """The question, whole, with the rule that an answer for longer would store."""
-    screen.say(f"May this run?  {asked.tool}", "bold")
+def shown(asked: Approval, joined: Callable[..., str]) -> Iterator[tuple[str, Tone]]:
+    """The question, whole, line by line, each with its tone; last the rule that an answer for longer would store.
+    ``joined``: puts choices beside one another."""
+    yield f"May this run?  {asked.tool}", "bold"
     for line in asked.question:
-        screen.say(f"  {line}")
-    screen.say(f"because {'; '.join(asked.reasons)}", "dim")
+        yield f"  {line}", "plain"
+    yield f"because {'; '.join(asked.reasons)}", "dim"
     keys = ["y once"]
     if "session" in asked.scopes:
         keys.append("s in this session")
     if "always" in asked.scopes:
         keys.append("a always")
-    screen.say(screen.joined(*keys, "n no", "n WORDS: no, and tell the model why") + ", then Enter", "warning")
+    yield joined(*keys, "n no", "n WORDS: no, and tell the model why") + ", then Enter", "warning"
     if asked.rule:
-        screen.say(f"s and a would allow from now on: {asked.rule}", "dim")
+        yield f"s and a would allow from now on: {asked.rule}", "dim"
 
 
 def answer_of(text: str, asked: Approval) -> tuple[Answer, str] | None:

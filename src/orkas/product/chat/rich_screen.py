@@ -11,9 +11,9 @@ from orkas.infra.amounts import counted
 from orkas.infra.terminal import inert
 from orkas.product.chat.live import Live
 from orkas.product.chat.markdown import Block, Splitter
-from orkas.product.chat.screen import Call, Screen, Tone
+from orkas.product.chat.screen import Call, Screen
 from orkas.product.chat.typed import PASTES_MARKED, PASTES_PLAIN
-from orkas.product.chat.words import cells, clip, duration, fill, one_line, wrap
+from orkas.product.chat.words import Tone, cells, clip, duration, fill, one_line, wrap
 
 if TYPE_CHECKING:
     from orkas.product.chat.render import Renderer

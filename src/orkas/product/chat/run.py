@@ -11,10 +11,11 @@ from typing import Any
 from orkas.infra import terminal
 from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.home import home
+from orkas.product.chat.choice import choose_screen, plain_for_want_of_packages
 from orkas.product.chat.commands import sentence
 from orkas.product.chat.history import History
 from orkas.product.chat.loop import Chat, Leave, restored_terminal
-from orkas.product.chat.screen import Screen, choose_screen, plain_for_want_of_packages
+from orkas.product.chat.screen import Screen
 from orkas.product.chat.start import DEMO, choose_model, greet, make_agent, offer_local_model
 
 __all__ = ["run"]

@@ -6,16 +6,13 @@ changing last part, ``PlainScreen`` line after line without a single escape code
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TextIO, TypeAlias, assert_never
+from typing import TextIO, assert_never
 
 from orkas.infra.amounts import counted
 from orkas.infra.events import (
@@ -35,11 +32,21 @@ from orkas.infra.events import (
 )
 from orkas.infra.terminal import inert
 from orkas.product.chat import asking
-from orkas.product.chat.words import Marks, call_summary, cells, clip, done_line, duration, failure, fold, one_line
+from orkas.product.chat.words import (
+    Marks,
+    Tone,
+    call_summary,
+    cells,
+    clip,
+    done_line,
+    duration,
+    failure,
+    fold,
+    one_line,
+)  # fmt: skip
 
-__all__ = ["PlainScreen", "Result", "Screen", "Tone", "choose_screen", "plain_for_want_of_packages"]
+__all__ = ["PlainScreen", "Result", "Screen"]
 
-Tone: TypeAlias = Literal["plain", "bold", "dim", "good", "warning", "error"]
 
 KEPT = 100
 """Tool results that ``/expand`` can still show."""
@@ -151,7 +158,8 @@ class Screen(ABC):
             case Approval():
                 self.settle()
                 self.asking = True
-                asking.show(self, event)
+                for text, tone in asking.shown(event, self.joined):
+                    self.say(text, tone)
             case ToolStart():
                 self.settle()
                 self._calls[event.id] = Call(one_line(event.name, 80), call_summary(event.input), time.monotonic())
@@ -333,28 +341,3 @@ class PlainScreen(Screen):
 
     def _started(self, call: Call) -> None:
         self.say(f"{self.marks.run} {call.name}  {call.about}".rstrip())
-
-
-def choose_screen(out: TextIO | None = None, environ: Mapping[str, str] | None = None) -> Screen:
-    """The richest screen that this output, these settings and this install can carry."""
-    out, environ = out or sys.stdout, os.environ if environ is None else environ
-    if not out.isatty() or environ.get("NO_COLOR") or environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
-        return PlainScreen(out)
-    if not _installed("rich"):
-        return PlainScreen(out)
-    from orkas.product.chat.rich_screen import RichScreen
-
-    return RichScreen(out)
-
-
-def plain_for_want_of_packages(screen: Screen) -> bool:
-    """Whether this terminal could show more than what is installed can draw."""
-    return screen.out.isatty() and not (_installed("rich") and _installed("prompt_toolkit"))
-
-
-def _installed(package: str) -> bool:
-    """It can be imported; it is not imported yet, for that costs time before the prompt is there."""
-    try:
-        return importlib.util.find_spec(package) is not None
-    except ImportError:
-        return False

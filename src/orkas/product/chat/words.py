@@ -7,7 +7,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from orkas.infra.amounts import usd
 from orkas.infra.events import Done, ErrorInfo
@@ -15,9 +15,11 @@ from orkas.infra.messages import Usage
 from orkas.infra.terminal import inert
 
 __all__ = [
-    "FOLDED", "Marks", "call_summary", "cells", "clip", "continues", "done_line", "duration", "failure", "fill",
+    "FOLDED", "Marks", "Tone", "call_summary", "cells", "clip", "continues", "done_line", "duration", "failure", "fill",
     "fold", "one_line", "plain_names", "wrap",
 ]  # fmt: skip
+
+Tone: TypeAlias = Literal["plain", "bold", "dim", "good", "warning", "error"]
 
 FOLDED = 3
 """Lines of a tool's result that are shown before it is folded."""
