@@ -637,8 +637,11 @@ def _by_name(tools: Iterable[Tool | Callable[..., Any] | str] | None, told: list
     if tools is None:
         return {tool.name: tool for tool in builtins()}
     _check_list(tools)
+    from orkas.harness.bare import check_tool
+
     named: dict[str, Tool] = {}
     for one in chain.from_iterable(_tools_of(given, told) for given in tools):
+        check_tool(one)
         if one.name in named:
             raise UsageError(f"two tools are called {one.name!r}", hint="give one of them another name")
         named[one.name] = one
@@ -649,7 +652,7 @@ def _tools_of(given: Tool | Callable[..., Any] | str, told: list[str]) -> list[T
     """The tools that one entry of the list means. ``told`` takes what the user has to know."""
     if isinstance(given, str):
         return _tools_in(given, told)
-    bare = hasattr(given, "parameters") and hasattr(given, "run")
+    bare = hasattr(given, "run") and (hasattr(given, "parameters") or not callable(given))
     if isinstance(given, type) or not (bare or callable(given)):
         raise UsageError(f"{given!r} is no tool", hint=_TOOLS)
     from orkas.harness.functions import FunctionTool
