@@ -48,7 +48,7 @@ def check_tool(tool: Any) -> None:
 
 def _schema_fault(parameters: Any) -> str:
     if not isinstance(parameters, dict):
-        return f"a {type(parameters).__name__} where an object should be"
+        return "there are none" if parameters is None else f"a {type(parameters).__name__} where an object should be"
     try:
         msgspec.json.encode(parameters)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

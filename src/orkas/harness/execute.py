@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dis
+import functools
+import inspect
 import logging
+import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -86,6 +90,7 @@ class _Running:
         self._tick: asyncio.Future[None] | None = None
 
     def progress(self, text: str) -> None:
+        text = text if isinstance(text, str) else str(text)
         if self._dog is not None:
             self._dog.heard(text)
         self.said.append(hide(text))
@@ -151,11 +156,24 @@ async def _attempt(
         if context.abort.fired or (task is not None and task.cancelling()):
             raise
         return _failure(f"the tool was cancelled from within ({type(error).__name__})")
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # noqa: BLE001 - also SystemExit: a tool does not end the program
+        if isinstance(error, KeyboardInterrupt) and not _raised_by_hand(error):
+            raise
         _log.warning("tool %s failed", call.name, exc_info=True)
         return _failure(f"{type(error).__name__}: {_words(error)}", fault=True)
+
+
+def _raised_by_hand(error: KeyboardInterrupt) -> bool:
+    """A ``raise`` of the tool's own made it. Ctrl-C comes between two instructions, or out of a handler of signals."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    if at is None or dis.opname[at.tb_frame.f_code.co_code[at.tb_lasti]] != "RAISE_VARARGS":
+        return False
+    handler = signal.getsignal(signal.SIGINT)
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    return at.tb_frame.f_code is not getattr(inspect.unwrap(handler), "__code__", None) if callable(handler) else True
 
 
 def ready(call: ToolCall, tools: Mapping[str, Tool]) -> Tool | str:

@@ -38,8 +38,11 @@ class FunctionTool:
         read_only: bool | None = None,
     ) -> None:
         _check_given(name, description, limit_s, read_only)
+        self._of_class = isinstance(function, classmethod)
         if isinstance(function, staticmethod | classmethod):
             function = function.__func__
+        if isinstance(function, type) or not callable(function):
+            raise UsageError(f"{function!r} is no function", hint="give a function, a method or a callable object")
         self.function = function
         self._given = {"name": name, "description": description, "limit_s": limit_s, "read_only": read_only}
         called = _called_by(function)
@@ -59,7 +62,9 @@ class FunctionTool:
         return self.function(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> FunctionTool:
-        """``@tool`` on a method: the tool of one object."""
+        """``@tool`` on a method: the tool of one object, or of the class where it is a class method."""
+        if self._of_class and self._inputs.own:
+            return FunctionTool(self.function.__get__(owner or type(instance)), **self._given)  # type: ignore[arg-type]
         if self._inputs.own and instance is not None:
             return FunctionTool(self.function.__get__(instance, owner), **self._given)  # type: ignore[arg-type]
         return self
@@ -206,7 +211,7 @@ def _read(function: Callable[..., Any], said: Any, name: str, notes: dict[str, s
             inputs.contexts.append(parameter.name)
             continue
         if not PARAMETER.fullmatch(parameter.name):
-            raise UsageError(f"{where} has a name that not every model takes", hint=f"use {NAMES}")
+            raise UsageError(f"{where} has a name that not every model takes", hint=f"rename it: {NAMES}")
         fields.append(_field(len(fields), parameter, found[parameter.name], notes, reader, where))
         inputs.names.append(parameter.name)
     inputs.struct = msgspec.defstruct(f"{name}_input", fields, kw_only=True, forbid_unknown_fields=True)
@@ -224,7 +229,7 @@ def _field(
         field = hints.field(at, parameter.name, hint, value)
         hints.schema(msgspec.defstruct("one", [field], kw_only=True))
         msgspec.json.Decoder(hint)
-    except (TypeError, ValueError, NameError, AttributeError, RecursionError) as error:
+    except (TypeError, ValueError, NameError, AttributeError, RuntimeError, ImportError) as error:
         raise UsageError(f"{where}: {_sentence(error)}") from None
     return field
 

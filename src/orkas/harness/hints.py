@@ -21,6 +21,7 @@ import msgspec
 from orkas.harness import constraints, kinds
 from orkas.harness.definitions import whole
 from orkas.harness.kinds import Adapted, Choice, Flags, Made, Named, Record, kind
+from orkas.harness.tool import ToolContext
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import scrub
 
@@ -133,6 +134,8 @@ class Hints:
     def _container(self, hint: Any, origin: Any) -> Any:
         given = get_args(hint)
         inner = tuple(one if one is ... else self.readable(one) for one in given)
+        if issubclass(origin, collections.abc.Mapping) and kinds.components(inner[0]).get("type") in ("array", "object"):
+            raise TypeError(f"a name in JSON is text, which {_name(given[0])} is not")
         return hint if all(a is b for a, b in zip(given, inner, strict=True)) else origin[inner]
 
     def _made(self, hint: Any, origin: Any) -> Any:
@@ -149,15 +152,8 @@ class Hints:
         if Any in rest:
             return Any
         union = Union[tuple(options)]  # noqa: UP007 - of what is only known now
-        if not any(_own(one) for one in rest) or len(rest) == 1:
-            try:
-                msgspec.json.Decoder(union)
-            except TypeError:
-                pass
-            else:
-                return union
-        for one in rest:
-            kinds.components(one)  # what is wrong with one of them is told as if it stood alone
+        if len(rest) == 1 or (not any(map(_own, rest)) and _decodes(union)):
+            return union
         names = tuple(_name(one) for one in get_args(hint) if one is not type(None))
         choice = kind(Choice, " | ".join(names), options=tuple(rest), names=names)
         return choice if len(rest) == len(options) else Union[choice, None]  # noqa: UP007
@@ -181,6 +177,8 @@ class Hints:
         return made
 
     def _class(self, hint: Any) -> Any:
+        if hint is ToolContext:
+            raise TypeError("ToolContext is given by itself, and not within something else")
         if not isinstance(hint, type):
             return hint
         if issubclass(hint, enum.Enum):
@@ -204,7 +202,8 @@ class Hints:
         before = dict(self._records)
         self._records[found] = found
         read = {name: self.readable(hint) for name, hint in hints.items()}
-        if all(read[name] == _bare(hints[name]) for name in hints) and _decodes(found):
+        same = all(read[name] == _bare(hints[name]) for name in hints)
+        if same and not hasattr(found, "_field_defaults") and _decodes(found):
             return found
         self._records = before
         made: Any = kind(Record, found.__name__, of=found)
@@ -287,7 +286,7 @@ def _adapted(hint: Any) -> Any:
     try:
         adapter = TypeAdapter(hint)
         adapter.json_schema()
-    except PydanticUserError as error:
+    except (PydanticUserError, ImportError) as error:
         raise TypeError(str(error).partition("\n")[0]) from None
     return kind(Adapted, _name(hint), adapter=adapter)
 

@@ -6,6 +6,7 @@ Whether pydantic is there is never asked: what is its own is known by what it ca
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -94,7 +95,10 @@ def components(hint: Any) -> dict[str, Any]:
 
 def _read(found: Any, given: Any) -> Any:
     if isinstance(found, type) and issubclass(found, Kind):
-        return found.read(given)
+        try:
+            return found.read(given)
+        except msgspec.ValidationError as error:
+            raise ValueError(_within(str(error))) from None
     if is_model(found):
         return _validated(found.model_validate, given)
     if isinstance(found, type) and issubclass(found, PurePath):
@@ -102,6 +106,15 @@ def _read(found: Any, given: Any) -> Any:
             raise ValueError("Expected `str`")  # noqa: TRY004 - msgspec tells where, for this one
         return (found if found is not PurePath else Path)(given)
     raise NotImplementedError
+
+
+_PLACE = re.compile(r"(.*) - at `\$\.?([^`]*)`", re.DOTALL)
+
+
+def _within(said: str) -> str:
+    """What is wrong and where, as a part of what will say where that is."""
+    placed = _PLACE.fullmatch(said)
+    return f"{placed[2]}: {placed[1]}" if placed and placed[2] else said
 
 
 def _validated(validate: Callable[[Any], Any], given: Any) -> Any:
@@ -146,7 +159,7 @@ class Choice(Kind):
             try:
                 return convert(given, option)
             except msgspec.ValidationError as error:
-                wrong.append(f"no {name} ({error})")
+                wrong.append(f"no {name} ({_within(str(error))})")
         raise ValueError("; ".join(wrong))
 
 
@@ -209,6 +222,8 @@ class Flags(Kind):
     @classmethod
     def read(cls, given: Any) -> Any:
         if isinstance(given, int) and not isinstance(given, bool):
+            if given & ~sum(member.value for member in cls.of):
+                raise ValueError(f"Expected a list of {', '.join(cls.of.__members__)}")
             return cls.of(given)
         total = cls.of(0)
         for name in given if isinstance(given, list) else [given]:
@@ -220,9 +235,9 @@ class Flags(Kind):
 
 class Record(Kind):
     """A class with named fields, by a struct of these fields in types that can be read. The struct comes later than the
-    class, for a field may be of the class itself."""
+    class, for a field may be of the class itself. A named tuple may be given as a list, too."""
 
-    of: Callable[..., Any]
+    of: type[Any]
     struct: type[msgspec.Struct]
 
     @classmethod
@@ -231,8 +246,11 @@ class Record(Kind):
 
     @classmethod
     def read(cls, given: Any) -> Any:
+        names = cls.struct.__struct_encode_fields__
+        if isinstance(given, list) and issubclass(cls.of, tuple) and len(given) <= len(names):
+            given = dict(zip(names, given, strict=False))
         read = convert(given, cls.struct)
-        values = {f.encode_name: getattr(read, f.name) for f in msgspec.structs.fields(cls.struct)}
+        values = dict(zip(names, msgspec.structs.astuple(read), strict=True))
         return cls.of(**{name: value for name, value in values.items() if value is not msgspec.UNSET})
 
 
