@@ -156,7 +156,7 @@ async def _attempt(
         if context.abort.fired or (task is not None and task.cancelling()):
             raise
         return _failure(f"the tool was cancelled from within ({type(error).__name__})")
-    except BaseException as error:  # noqa: BLE001 - also SystemExit: a tool does not end the program
+    except BaseException as error:  # also SystemExit: a tool does not end the program
         if isinstance(error, KeyboardInterrupt) and not _raised_by_hand(error):
             raise
         _log.warning("tool %s failed", call.name, exc_info=True)

@@ -54,7 +54,7 @@ class FunctionTool:
         self.name = name or getattr(said, "__name__", "") or type(function).__name__
         if fault := name_fault(self.name):
             raise UsageError(fault, hint='give it another: tool(name="…")')
-        self.description, notes = docstrings.split(description or inspect.getdoc(said) or "")
+        self.description, notes = _doc(said, description)
         self._inputs = _read(function, said, self.name, notes)
         self.parameters = hints.schema(self._inputs.struct)
 
@@ -128,7 +128,8 @@ def tool(
 
 
 def _check_given(name: Any, description: Any, limit_s: Any, read_only: Any) -> None:
-    if isinstance(limit_s, bool) or not (limit_s is None or (isinstance(limit_s, int | float) and 0 < limit_s < math.inf)):
+    number = isinstance(limit_s, int | float) and not isinstance(limit_s, bool)
+    if limit_s is not None and not (number and 0 < limit_s < math.inf):
         raise UsageError(f"limit_s must be a number of seconds above 0, not {limit_s!r}")
     if not isinstance(read_only, bool | None):
         raise UsageError(f"read_only must be True or False, not {read_only!r}")
@@ -193,11 +194,23 @@ class _Inputs(msgspec.Struct):
     struct: type[msgspec.Struct] = msgspec.Struct
 
 
+def _doc(said: Any, given: str | None) -> tuple[str, dict[str, str]]:
+    """The description, and what is said of the parameters: of an object both by its class and by its ``__call__``."""
+    described, notes = docstrings.split(inspect.getdoc(said) or "")
+    if inspect.isclass(said):
+        called, more = docstrings.split(inspect.getdoc(said.__call__) or "")
+        described, notes = described or called, {**notes, **more}
+    if given is None:
+        return described, notes
+    described, more = docstrings.split(given)
+    return described, {**notes, **more}
+
+
 def _read(function: Callable[..., Any], said: Any, name: str, notes: dict[str, str]) -> _Inputs:
     inputs = _Inputs()
     names = _names_for(said)
     found, reader = _hints_of(said, name, names), hints.Hints(names)
-    fields = []
+    fields: list[tuple[str, Any, Any]] = []
     for at, parameter in enumerate(_parameters(function, name)):
         where = f"tool {name!r}: parameter {parameter.name!r}"
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -248,7 +261,7 @@ def _with_default(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
             return hint, msgspec.field(default_factory=value.default_factory)
         value = value.default
     if value is None:
-        hint = Optional[hint]
+        hint = Optional[hint]  # noqa: UP045 - the hint may be the name of a type
     return hint, hints.default(value)
 
 

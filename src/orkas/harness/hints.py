@@ -112,7 +112,7 @@ class Hints:
         if hint is object or hint is Any:
             return Any
         if isinstance(hint, typing.TypeVar):
-            return self.readable(hint.__bound__ or Union[hint.__constraints__ or (Any,)])
+            return self.readable(hint.__bound__ or Union[hint.__constraints__ or (Any,)])  # noqa: UP007 - of many
         if hint is typing.LiteralString:
             return str
         if origin is Annotated:
@@ -124,7 +124,7 @@ class Hints:
         if origin in _WRAPPERS:
             return self.readable(get_args(hint)[0])
         if (origin or hint) in _AS_LIST:
-            return self.readable(list[get_args(hint) or (Any,)])  # type: ignore[misc]
+            return self._container(types.GenericAlias(list, get_args(hint) or (Any,)), list)
         if (origin or hint) in _MADE:
             return self._made(hint, origin or hint)
         if origin in _CONTAINERS:
@@ -134,17 +134,19 @@ class Hints:
     def _container(self, hint: Any, origin: Any) -> Any:
         given = get_args(hint)
         inner = tuple(one if one is ... else self.readable(one) for one in given)
-        if issubclass(origin, collections.abc.Mapping) and kinds.components(inner[0]).get("type") in ("array", "object"):
+        named = issubclass(origin, collections.abc.Mapping)
+        if named and kinds.components(inner[0]).get("type") in ("array", "object"):
             raise TypeError(f"a name in JSON is text, which {_name(given[0])} is not")
         return hint if all(a is b for a, b in zip(given, inner, strict=True)) else origin[inner]
 
     def _made(self, hint: Any, origin: Any) -> Any:
         given = get_args(hint)
-        if origin is collections.Counter:
-            given = (*given, int) if given else given
-        of = _MADE[origin][given] if given else _MADE[origin]
+        if origin is collections.Counter and given:
+            given = (*given, int)
+        of = _MADE[origin]
+        shape: Any = types.GenericAlias(of, given) if given else of
         make = (lambda pairs: collections.defaultdict(None, pairs)) if origin is collections.defaultdict else origin
-        return kind(Made, origin.__name__, of=self.readable(of), make=make)
+        return kind(Made, origin.__name__, of=self.readable(shape), make=make)
 
     def _union(self, hint: Any) -> Any:
         options = [self.readable(one) for one in get_args(hint)]
@@ -211,7 +213,7 @@ class Hints:
         read = {name: self.readable(hint) for name, hint in hints.items()}
         doc = found.__doc__ or ""
         said = {} if doc.startswith(f"{found.__name__}(") else {"__doc__": doc}
-        made.struct = msgspec.defstruct(found.__name__, _fields(found, read), kw_only=True, namespace=said)
+        made.struct = msgspec.defstruct(found.__name__, _fields(found, hints, read), kw_only=True, namespace=said)
         return made
 
 
@@ -227,7 +229,7 @@ def _decodes(found: Any) -> bool:
     return True
 
 
-def _fields(found: Any, read: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+def _fields(found: Any, hints: Mapping[str, Any], read: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """The fields of a class for a struct, which has them under names that cannot be in its way."""
     defaults: dict[str, Any] = {}
     if dataclasses.is_dataclass(found):
@@ -239,12 +241,20 @@ def _fields(found: Any, read: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
             elif f.default_factory is not dataclasses.MISSING:
                 defaults[f.name] = msgspec.field(default_factory=f.default_factory)
     elif typing.is_typeddict(found):
-        omitted = {name for name in read if name not in found.__required_keys__}
+        omitted = _omitted(found, hints)
         read = {n: Union[t, msgspec.UnsetType] if n in omitted else t for n, t in read.items()}  # noqa: UP007
         defaults = dict.fromkeys(omitted, msgspec.UNSET)
     else:
         defaults = {name: default(value) for name, value in found._field_defaults.items()}
-    return [field(at, name, hint, defaults.get(name, msgspec.NODEFAULT)) for at, (name, hint) in enumerate(read.items())]
+    given = [(name, hint, defaults.get(name, msgspec.NODEFAULT)) for name, hint in read.items()]
+    return [field(at, *one) for at, one in enumerate(given)]
+
+
+def _omitted(found: Any, hints: Mapping[str, Any]) -> set[str]:
+    """The names that a ``TypedDict`` may lack. Where hints are text Python itself looks past what they say of that."""
+    said = {name: get_origin(hint) for name, hint in hints.items()}
+    optional = {name for name in said if name not in found.__required_keys__ or said[name] is NotRequired}
+    return {name for name in optional if said[name] is not typing.Required}
 
 
 def field(at: int, name: str, hint: Any, value: Any) -> tuple[str, Any, Any]:
@@ -260,7 +270,7 @@ def _own(found: Any) -> bool:
 
 
 def _with(hint: Any, metas: tuple[msgspec.Meta, ...]) -> Any:
-    return Annotated[(hint, *metas)] if metas else hint  # type: ignore[return-value]
+    return Annotated[(hint, *metas)] if metas else hint
 
 
 _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 __all__ = [
-    "RECORD", "Adapted", "Choice", "Flags", "Kind", "Made", "Named", "Record", "components", "convert", "is_model", "kind",
-    "schema_hook",
+    "RECORD", "Adapted", "Choice", "Flags", "Kind", "Made", "Named", "Record", "components", "convert", "is_model",
+    "kind", "schema_hook",
 ]  # fmt: skip
 
 RECORD = "$record"
@@ -49,7 +49,8 @@ class Kind(metaclass=_Any):
 
 def kind(base: type[Kind], name: str, **values: Any) -> type[Kind]:
     """A class of that kind."""
-    return _Any(name, (base,), values)
+    made: type[Kind] = _Any(name, (base,), values)  # type: ignore[assignment]
+    return made
 
 
 def convert(given: Any, hint: Any, *, strict: bool = False) -> Any:
