@@ -13,8 +13,9 @@ from orkas.infra.errors import UsageError
 __all__ = ["NAMES", "PARAMETER", "check_tool", "name_fault"]
 
 NAMES = "up to 64 letters from a to z, digits, _ and -"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""What every vendor takes: the narrowest are Google's (a letter or _ first) and OpenAI's (no dot, 64 characters)."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What OpenAI and Anthropic take. Google wants a letter or _ first: a name that begins otherwise goes to every vendor with
+a word before it, and comes back as it is."""
 PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """What Anthropic, the narrowest, takes as the name of a property."""
 
@@ -23,7 +24,7 @@ def name_fault(name: object) -> str:
     """Why no tool can be called so, as one sentence; empty: it can."""
     if isinstance(name, str) and _NAME.fullmatch(name):
         return ""
-    return f"no model can call a tool by the name {name!r}: a name is {NAMES}, and begins with a letter or _"
+    return f"no model can call a tool by the name {name!r}: a name is {NAMES}"
 
 
 def check_tool(tool: Any) -> None:

@@ -130,7 +130,7 @@ def tool(
 def _check_given(name: Any, description: Any, limit_s: Any, read_only: Any) -> None:
     number = isinstance(limit_s, int | float) and not isinstance(limit_s, bool)
     if limit_s is not None and not (number and 0 < limit_s < math.inf):
-        raise UsageError(f"limit_s must be a number of seconds above 0, not {limit_s!r}")
+        raise UsageError(f"limit_s must be a number of seconds, more than 0, not {limit_s!r}")
     if not isinstance(read_only, bool | None):
         raise UsageError(f"read_only must be True or False, not {read_only!r}")
     for what, given in (("name", name), ("description", description)):

@@ -153,7 +153,7 @@ class Hints:
         rest = [one for one in options if one is not type(None)]
         if Any in rest:
             return Any
-        union = Union[tuple(options)]  # noqa: UP007 - of what is only known now
+        union: Any = Union[tuple(options)]  # noqa: UP007 - of what is only known now
         if len(rest) == 1 or (not any(map(_own, rest)) and _decodes(union)):
             return union
         names = tuple(_name(one) for one in get_args(hint) if one is not type(None))
