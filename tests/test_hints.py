@@ -115,6 +115,15 @@ class Label:
     of: Folder | None = None
 
 
+@dataclasses.dataclass
+class Loosely:
+    x: int = None  # type: ignore[assignment]
+
+
+class Undecided(msgspec.Struct):
+    path: str | Path
+
+
 class Place(NamedTuple):
     row: int
     name: str | Path = "x"
@@ -200,6 +209,7 @@ WORKS: list[tuple[Any, Any, Any]] = [
     (T, {"any": 1}, {"any": 1}),
     (LiteralString, "a", "a"),
     (Box[int], {"item": 1}, Box(1)),
+    (Loosely, {"x": None}, Loosely()),
     (Place, {"row": 1}, Place(1, "x")),
     (Loose, {"a": 1, "b": "x"}, {"a": 1, "b": "x"}),
     (Strict, {"a": 1}, {"a": 1}),
@@ -238,6 +248,7 @@ async def test_a_value_of_any_type_arrives(hint: Any, given: Any, expected: Any)
     (Annotated[int, annotated_types.Predicate(lambda v: v % 2 == 0)], 1, "1 is not allowed"),
     (Annotated[int | None, annotated_types.Ge(1)], 0, "greater than or equal to 1"),
     (Annotated[str, pydantic.Field(pattern="^a+$")], "b", "^a+$"),
+    (Annotated[datetime.datetime, annotated_types.Timezone(...)], "2026-01-02T03:04:05", "timezone"),
     (dict[str, Annotated[int, annotated_types.Lt(3)]], {"a": 3}, "<= 2"),
 ])  # fmt: skip
 async def test_a_value_that_does_not_fit_is_one_sentence(hint: Any, given: Any, said: str) -> None:
@@ -252,7 +263,7 @@ async def test_a_value_that_does_not_fit_is_one_sentence(hint: Any, given: Any, 
     (Never, "Never"), (complex, "complex"), (Hashable, "Hashable"), (int | Duck, "Duck"), (list[Duck], "Duck"),
     (A | Duck, "Duck"), (dict[complex, str], "complex"), (dict[tuple[int, int], str], "text"), (enum.Enum, "no values"),
     (list[ToolContext], "ToolContext"), (Callback, "Callable"), (Literal[b"a"], "b'a'"), (3, "3"),
-    (Annotated[int, msgspec.Meta(min_length=1)], "min_length"),
+    (Annotated[int, msgspec.Meta(min_length=1)], "min_length"), (Undecided, "cannot read Undecided, a dataclass"),
 ])  # fmt: skip
 def test_what_json_cannot_carry_is_refused_by_the_name_of_the_parameter(hint: Any, said: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -519,6 +530,7 @@ def test_what_cannot_be_called_by_name_is_refused(function: Any) -> None:
     ({"parameters": {"x": object()}}, "cannot be written as JSON"),
     ({"name": None}, "has no name"),
     ({"run": 3}, "no method run"),
+    ({"limit_s": "5"}, "limit_s must be a number of seconds, more than 0, not '5'"),
     ({"parameters": {"unevaluatedProperties": False}}, ""),
 ])  # fmt: skip
 def test_a_tool_made_by_hand_is_checked_when_it_is_given(changed: dict[str, Any], said: str) -> None:

@@ -14,8 +14,8 @@ __all__ = ["NAMES", "PARAMETER", "check_tool", "name_fault"]
 
 NAMES = "up to 64 letters from a to z, digits, _ and -"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What OpenAI and Anthropic take. Google wants a letter or _ first: a name that begins otherwise goes to every vendor with
-a word before it, and comes back as it is."""
+"""What OpenAI and Anthropic take. Google wants a letter or _ first: a name that begins otherwise goes to every vendor
+with a word before it, and comes back as it is."""
 PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """What Anthropic, the narrowest, takes as the name of a property."""
 
@@ -40,6 +40,10 @@ def check_tool(tool: Any) -> None:
         raise UsageError(fault, hint="give it another name")
     if not isinstance(getattr(tool, "description", None), str):
         raise UsageError(f"tool {name!r}: its description must be text", hint='without one, say description = ""')
+    limit = getattr(tool, "limit_s", None)
+    if not (limit is None or callable(limit) or (isinstance(limit, int | float) and limit > 0)):
+        what = f"tool {name!r}: limit_s must be a number of seconds, more than 0, not {limit!r}"
+        raise UsageError(what, hint="or a function of the arguments that gives one")
     if not callable(getattr(tool, "run", None)):
         raise UsageError(f"tool {name!r} has no method run", hint="write async def run(self, arguments, context)")
     if fault := _schema_fault(getattr(tool, "parameters", None)):

@@ -72,6 +72,8 @@ def _take_limits(one: Any, found: Constraints) -> None:
             found.checks.append(one.func)
     elif not said <= _HARMLESS and _pydantic(one):
         found.foreign = True
+    elif hasattr(one, "tz"):  # a zone, any (...) or none
+        found.metas.append(msgspec.Meta(tz=one.tz is not None))
     elif limits:
         if not isinstance(limits.get("pattern", ""), str):
             limits["pattern"] = limits["pattern"].pattern

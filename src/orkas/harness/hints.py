@@ -189,6 +189,8 @@ class Hints:
             return hint
         if hasattr(hint, "__get_pydantic_core_schema__") or hasattr(hint, "__pydantic_validator__"):
             return _adapted(hint)
+        if issubclass(hint, msgspec.Struct) and (fault := _undecodable(hint)):
+            raise TypeError(f"msgspec cannot read {hint.__name__}, a dataclass with these fields could be: {fault}")
         if dataclasses.is_dataclass(hint) or typing.is_typeddict(hint) or hasattr(hint, "_field_defaults"):
             return self._record(hint)
         return hint
@@ -201,20 +203,28 @@ class Hints:
             hints = typing.get_type_hints(found, localns=dict(self._names), include_extras=True)
         except (NameError, AttributeError) as error:
             raise TypeError(f"the hints of {found.__name__} cannot be read: {error}") from None
+        wanted = _with_none(found, hints)
         before = dict(self._records)
         self._records[found] = found
-        read = {name: self.readable(hint) for name, hint in hints.items()}
+        read = {name: self.readable(hint) for name, hint in wanted.items()}
         same = all(read[name] == _bare(hints[name]) for name in hints)
         if same and not hasattr(found, "_field_defaults") and _decodes(found):
             return found
         self._records = before
         made: Any = kind(Record, found.__name__, of=found)
         self._records[found] = made
-        read = {name: self.readable(hint) for name, hint in hints.items()}
+        read = {name: self.readable(hint) for name, hint in wanted.items()}
         doc = found.__doc__ or ""
         said = {} if doc.startswith(f"{found.__name__}(") else {"__doc__": doc}
         made.struct = msgspec.defstruct(found.__name__, _fields(found, hints, read), kw_only=True, namespace=said)
         return made
+
+
+def _with_none(found: Any, hints: Mapping[str, Any]) -> dict[str, Any]:
+    """A field with None as its default may be None."""
+    fields = dataclasses.fields(found) if dataclasses.is_dataclass(found) else ()
+    none = {f.name for f in fields if f.default is None}
+    return {n: Union[hint, None] if n in none else hint for n, hint in hints.items()}  # noqa: UP007 - of any hint
 
 
 def _bare(hint: Any) -> Any:
@@ -222,11 +232,16 @@ def _bare(hint: Any) -> Any:
 
 
 def _decodes(found: Any) -> bool:
+    return not _undecodable(found)
+
+
+def _undecodable(found: Any) -> str:
+    """Why msgspec does not read a type; empty: it does."""
     try:
         msgspec.json.Decoder(found)
-    except (TypeError, NameError, AttributeError):
-        return False
-    return True
+    except (TypeError, NameError, AttributeError) as error:
+        return str(error).partition("\n\n")[0] or type(error).__name__
+    return ""
 
 
 def _fields(found: Any, hints: Mapping[str, Any], read: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
