@@ -443,8 +443,13 @@ class Shop:
     @tool
     @classmethod
     def total(cls, count: int) -> int:
-        """The total."""
         return cls.rate * count
+
+    @classmethod
+    @tool
+    def half(cls, count: int) -> int:
+        """Half of it."""
+        return cls.rate * count // 2
 
     def __call__(self, count: int) -> int:
         """Buy.
@@ -460,6 +465,9 @@ async def test_a_class_method_is_the_tool_of_its_class_and_an_object_says_what_i
         rate = 100
 
     assert [await text_of(t, count=2) for t in (Shop.total, Dear.total, Dear().total)] == ["4", "200", "200"]
+    assert [await text_of(tool(t), count=2) for t in (Shop.half, Dear.half, Dear().half)] == ["2", "100", "100"]
+    again = tool(name="other")(tool(read_only=True)(Shop.half))
+    assert (again.name, again.read_only, again.description) == ("other", True, "Half of it.")
     bought = tool(name="buy")(Shop())
     assert bought.description == "Buy." and bought.parameters["properties"]["count"]["description"] == "how many"
 

@@ -38,13 +38,15 @@ class FunctionTool:
         read_only: bool | None = None,
     ) -> None:
         _check_given(name, description, limit_s, read_only)
+        given = {"name": name, "description": description, "limit_s": limit_s, "read_only": read_only}
+        function, self._given = _taken(function, given)
+        name, description, limit_s, read_only = self._given.values()
         self._of_class = isinstance(function, classmethod)
         if isinstance(function, staticmethod | classmethod):
             function = function.__func__
         if isinstance(function, type) or not callable(function):
             raise UsageError(f"{function!r} is no function", hint="give a function, a method or a callable object")
         self.function = function
-        self._given = {"name": name, "description": description, "limit_s": limit_s, "read_only": read_only}
         called = _called_by(function)
         self._awaited = inspect.iscoroutinefunction(called)
         self._yields = inspect.isasyncgenfunction(called)
@@ -64,10 +66,13 @@ class FunctionTool:
     def __get__(self, instance: Any, owner: type | None = None) -> FunctionTool:
         """``@tool`` on a method: the tool of one object, or of the class where it is a class method."""
         if self._of_class and self._inputs.own:
-            return FunctionTool(self.function.__get__(owner or type(instance)), **self._given)  # type: ignore[arg-type]
+            return self._bound(owner or type(instance))
         if self._inputs.own and instance is not None:
-            return FunctionTool(self.function.__get__(instance, owner), **self._given)  # type: ignore[arg-type]
+            return self._bound(instance)
         return self
+
+    def _bound(self, to: Any) -> FunctionTool:
+        return FunctionTool(self.function.__get__(to), **self._given)
 
     @property
     def unbound(self) -> bool:
@@ -125,6 +130,15 @@ def tool(
         return FunctionTool(f, name=name, description=description, limit_s=limit_s, read_only=read_only)
 
     return made if function is None else made(function)
+
+
+def _taken(function: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The function of what may be a tool already, and what is said of it: what is not said anew stays."""
+    if isinstance(function, types.MethodType) and isinstance(function.__func__, FunctionTool):
+        function = function.__func__._bound(function.__self__)
+    if not isinstance(function, FunctionTool):
+        return function, given
+    return function.function, {key: function._given[key] if v is None else v for key, v in given.items()}
 
 
 def _check_given(name: Any, description: Any, limit_s: Any, read_only: Any) -> None:
@@ -196,7 +210,7 @@ class _Inputs(msgspec.Struct):
 
 def _doc(said: Any, given: str | None) -> tuple[str, dict[str, str]]:
     """The description, and what is said of the parameters: of an object both by its class and by its ``__call__``."""
-    described, notes = docstrings.split(inspect.getdoc(said) or "")
+    described, notes = docstrings.split(_docstring(said))
     if inspect.isclass(said):
         called, more = docstrings.split(inspect.getdoc(said.__call__) or "")
         described, notes = described or called, {**notes, **more}
@@ -204,6 +218,18 @@ def _doc(said: Any, given: str | None) -> tuple[str, dict[str, str]]:
         return described, notes
     described, more = docstrings.split(given)
     return described, {**notes, **more}
+
+
+def _docstring(said: Any) -> str:
+    """Its own, else the one it inherits. What is a tool in its class is not looked for: that would make it anew."""
+    if isinstance(own := getattr(said, "__doc__", None), str):
+        return own
+    bound = getattr(said, "__self__", None)
+    owner = bound if inspect.isclass(bound) else type(bound)
+    held = inspect.getattr_static(owner, getattr(said, "__name__", ""), None)
+    if isinstance(held.__func__ if isinstance(held, classmethod) else held, FunctionTool):
+        return ""
+    return inspect.getdoc(said) or ""
 
 
 def _read(function: Callable[..., Any], said: Any, name: str, notes: dict[str, str]) -> _Inputs:
