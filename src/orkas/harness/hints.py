@@ -199,8 +199,9 @@ class Hints:
         """The class itself where msgspec reads all its fields, else a record of it."""
         if found in self._records:
             return self._records[found]
+        names = dict(self._names) if "<locals>" in found.__qualname__ else None
         try:
-            hints = typing.get_type_hints(found, localns=dict(self._names), include_extras=True)
+            hints = typing.get_type_hints(found, localns=names, include_extras=True)
         except (NameError, AttributeError) as error:
             raise TypeError(f"the hints of {found.__name__} cannot be read: {error}") from None
         wanted = _with_none(found, hints)

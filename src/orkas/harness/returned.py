@@ -42,14 +42,14 @@ def as_result(value: Any) -> ToolResult:
 
 
 _NUMBERS = frozenset([int, float, bool])
-_DIGITS = 4_000
-"""Digits that Python writes of a number in any setting; more are no use to a model."""
+_BITS = 14_000
+"""Of a whole number that Python still writes out, by its own limit of 4,300 digits."""
 
 
 def _number(value: float) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return _ODD[str(value)]  # JSON would say null, which is something else
-    if isinstance(value, int) and value.bit_length() > _DIGITS * 3:
+    if isinstance(value, int) and value.bit_length() > _BITS:
         return f"(a whole number of {value.bit_length():,} bits, too long to be shown)"
     return msgspec.json.encode(value).decode()
 
