@@ -261,6 +261,11 @@ def test_the_three_styles_say_the_same(doc: str) -> None:
     assert notes == {"first": "The first, of two lines.", "second": "The second: with a colon.", "rest": "The rest."}
 
 
+def test_types_with_brackets_within_and_dashes_in_place_of_colons() -> None:
+    said = "Do.\n\nKeyword Arguments:\n    x (Optional[Tuple(int, str)]): The x.\n    y -- The y.\n    z - The z."
+    assert docstrings.split(said) == ("Do.", {"x": "The x.", "y": "The y.", "z": "The z."})
+
+
 def test_a_docstring_without_sections_is_the_description() -> None:
     for doc in ("", "One line.", "Two\n\nparagraphs: here.\n    args:\n      x: not a section", "Args are fine: a, b"):
         assert docstrings.split(doc) == (doc, {})

@@ -40,9 +40,12 @@ def by_name(tools: Iterable[Given] | None, told: list[str]) -> dict[str, Tool]:
         return {tool.name: tool for tool in builtins()}
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         raise UsageError(f"tools must be a list, not {tools!r}", hint=_TOOLS)
+    from orkas.harness.bare import check_tool
+
     named: dict[str, Tool] = {}
     shipped = functools.cache(lambda: {tool.name: tool for tool in builtins()})
     for one in chain.from_iterable(_tools_of(given, shipped, told) for given in tools):
+        check_tool(one)
         if one.name in named:
             raise UsageError(f"two tools are called {one.name!r}", hint="give one of them another name")
         named[one.name] = one
@@ -55,7 +58,7 @@ def _tools_of(given: Given, shipped: Callable[[], dict[str, Tool]], told: list[s
         from orkas.harness.tool_file import is_tool_file
 
         return _tools_in(given, told) if is_tool_file(given) else [_called(given, shipped())]
-    bare = hasattr(given, "parameters") and hasattr(given, "run")
+    bare = hasattr(given, "run") and (hasattr(given, "parameters") or not callable(given))
     if isinstance(given, type) or not (bare or callable(given)):
         raise UsageError(f"{given!r} is no tool", hint=_TOOLS)
     from orkas.harness.functions import FunctionTool

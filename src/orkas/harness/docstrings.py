@@ -7,7 +7,9 @@ import re
 
 __all__ = ["split"]
 
-_PARAMETERS = frozenset({"args", "arguments", "parameters", "params", "other parameters", "keyword args"})
+_PARAMETERS = frozenset({
+    "args", "arguments", "parameters", "params", "other parameters", "keyword args", "keyword arguments",
+})  # fmt: skip
 _RESULTS = frozenset({"returns", "return", "yields"})
 _OTHERS = frozenset({
     "raises", "raise", "except", "exceptions", "warns", "example", "examples", "note", "notes", "see also",
@@ -16,7 +18,9 @@ _OTHERS = frozenset({
 _SECTIONS = _PARAMETERS | _RESULTS | _OTHERS
 _FIELD = re.compile(r":(\w+)\s*([^:]*):\s?(.*)")
 _PARAMETER_FIELDS = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
-_ENTRY = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?:\([^)]*\)|\[[^\]]*\])?\s*:(?:\s+(.*)|$)")
+_ENTRY = re.compile(
+    r"\*{0,2}(\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?:\((?:[^()]|\([^()]*\))*\)|\[[^\]]*\])?\s*(?::|--?(?=\s))(?:\s+(.*)|$)"
+)
 """``name (type): text`` of Google; ``name : type`` of NumPy matches as well, its text is the type."""
 
 

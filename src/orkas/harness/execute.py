@@ -86,6 +86,7 @@ class _Running:
         self._tick: asyncio.Future[None] | None = None
 
     def progress(self, text: str) -> None:
+        text = text if isinstance(text, str) else str(text)
         if self._dog is not None:
             self._dog.heard(text)
         self.said.append(hide(text))

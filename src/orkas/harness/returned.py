@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+import math
+from collections import deque
+from collections.abc import ItemsView, KeysView, Mapping, ValuesView
 from pathlib import PurePath
 from typing import Any
 
@@ -26,7 +29,9 @@ def as_result(value: Any) -> ToolResult:
     if isinstance(value, str):
         return ToolResult(value)
     if type(value) in _NUMBERS:
-        return ToolResult(msgspec.json.encode(value).decode())
+        return ToolResult(_number(value))
+    if isinstance(value, BaseException):
+        return ToolResult(f"{type(value).__name__}: {_str(value)}", is_error=True)
     if (image := _image(value)) is not None:
         return _shown([image], [])
     if isinstance(value, bytes | bytearray | memoryview):
@@ -38,13 +43,45 @@ def as_result(value: Any) -> ToolResult:
 
 
 _NUMBERS = frozenset([int, float, bool])
+_BITS = 14_000
+"""Of a whole number that Python still writes out, by its own limit of 4,300 digits."""
+
+
+def _number(value: float) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return _ODD[str(value)]  # JSON would say null, which is something else
+    if isinstance(value, int) and value.bit_length() > _BITS:
+        return f"(a whole number of {value.bit_length():,} bits, too long to be shown)"
+    return msgspec.json.encode(value).decode()
+
+
+_ODD = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _json(value: Any) -> ToolResult:
     try:
-        return ToolResult(msgspec.json.encode(value, enc_hook=_plain).decode())
-    except (TypeError, ValueError, RecursionError):
-        return ToolResult(str(value))
+        text = msgspec.json.encode(value, enc_hook=_plain)
+        if b"null" in text:  # what may be no number
+            text = msgspec.json.encode(_told(msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)))
+        return ToolResult(text.decode())
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return ToolResult(_str(value))
+
+
+def _told(value: Any) -> Any:
+    """What is no number by its name: JSON would say null, which is something else."""
+    if isinstance(value, dict):
+        return {key: _told(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_told(one) for one in value]
+    return _number(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _str(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 - foreign code
+        return f"(a {type(value).__name__} that cannot be shown: {type(error).__name__})"
 
 
 def _shown(images: list[Image | str], texts: list[str]) -> ToolResult:
@@ -84,4 +121,10 @@ def _plain(value: Any) -> Any:
         return dump(mode="json")
     if isinstance(value, PurePath):
         return str(value)
+    if isinstance(value, deque | range | KeysView | ValuesView | ItemsView):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if callable(rows := getattr(value, "tolist", None)):  # numbers and arrays of NumPy
+        return rows()
     raise TypeError(f"{type(value).__name__} is no JSON")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from orkas.infra.sandbox import Backend
     from orkas.providers.base import LLMProvider
 
-__all__ = ["Tool", "ToolContext", "ToolResult", "check_arguments", "schema_of", "shaped"]
+__all__ = ["Tool", "ToolContext", "ToolResult", "check_arguments", "schema_of"]
 
 
 class ToolContext(msgspec.Struct, eq=False):
@@ -108,14 +108,7 @@ def check_arguments(arguments: dict[str, Any], shape: type[T]) -> T:
 
 def schema_of(shape: Any) -> dict[str, Any]:
     """JSON Schema of an input struct: one plain object, definitions inlined where the struct itself is one."""
-    return shaped(shape, None)
-
-
-def shaped(shape: Any, hook: Callable[[Any], dict[str, Any]] | None) -> dict[str, Any]:
-    """``schema_of`` with schemas for types that msgspec does not know."""
-    (schema,), definitions = msgspec.json.schema_components(
-        [shape], schema_hook=hook, ref_template="#/$defs/{name}"
-    )
+    (schema,), definitions = msgspec.json.schema_components([shape], ref_template="#/$defs/{name}")
     name = schema.get("$ref", "").rpartition("/")[2]
     top = dict(definitions.pop(name)) if name else dict(schema)
     top.pop("title", None)
