@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import orkas
+from cli_support import orkas as orkas_command
 from orkas import Agent, Session, tool
 from orkas.harness import trash
 from orkas.harness.undo import keeper as keeping
@@ -288,6 +289,227 @@ async def test_what_a_stopped_command_did_is_taken_back(work: Path) -> None:
     await agent.undo()
     (work / "b.txt").unlink()
     assert snapshot(work) == before
+
+
+def hole(path: Path, size: int) -> None:
+    """A large file that takes no room."""
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+LARGE = keeping.MAX_FILE + 5
+
+
+async def test_a_large_file_that_was_moved_gets_its_name_back(work: Path) -> None:
+    (work / "deep").mkdir()
+    for name in ("big", "deep/big", "sub/big"):
+        hole(work / name, LARGE + len(name))
+    before = snapshot(work)
+    agent = agent_with(work, [shell("mv big moved; mv deep/big empty/; rmdir deep; mv sub other; chmod 600 moved")])
+    await turn(agent)
+    done = await agent.undo()
+    assert done.refused == []
+    assert snapshot(work) == before
+
+
+async def test_what_may_be_all_that_is_left_of_a_file_stays(work: Path) -> None:
+    hole(work / "big", LARGE)
+    agent = agent_with(work, [shell("cp big copy; rm big; echo new > small")])
+    await turn(agent)
+    done = await agent.undo()
+    assert sorted(done.refused) == [
+        "big: its content before the turn was not kept",
+        "copy: it may be what is left of a file whose content was not kept",
+    ]
+    assert (work / "copy").exists() and not (work / "small").exists()
+
+
+@pytest.mark.parametrize("command", [
+    "mv node_modules lib", "mv node_modules sub/lib && echo 1 > sub/lib/x/m.js", "mv env away",
+    "touch sub/CACHEDIR.TAG; rm sub/b.bin", "mv sub new && ln -s new sub", "mkfifo pipe; mkdir n; mkfifo n/p; echo 1 > n/x",
+    "rm a.txt; mkfifo a.txt", "ln a.txt b.txt", "rm a.txt; mkdir a.txt; echo 1 > a.txt/1", "mv a.txt x; mv run.sh a.txt",
+    "rm -r sub; echo 1 > sub", "chmod 000 run.sh; echo 1 > sub/new; chmod 000 sub", "rm oldpipe",
+    "touch \"$(printf 'caf\\351')\"; echo 1 > a.txt", "mv sub \"$(printf 'caf\\351')\"",
+])  # fmt: skip
+async def test_any_command_is_taken_back(work: Path, command: str) -> None:
+    (work / "node_modules/x").mkdir(parents=True)
+    (work / "node_modules/x/m.js").write_text("js")
+    (work / "env").mkdir()
+    (work / "env/pyvenv.cfg").touch()
+    os.mkfifo(work / "oldpipe")
+    before = described(work)
+    agent = agent_with(work, [shell(command)])
+    events = await turn(agent)
+    assert not [event for event in events if isinstance(event, Notice)], events
+    assert described(work) != before
+    done = await agent.undo()
+    assert done.refused == [], done
+    if "lib/x/m.js" in command:
+        before |= {"node_modules/x/m.js": described(work)["node_modules/x/m.js"]}
+    assert described(work) == before
+
+
+def described(folder: Path) -> dict[str, Any]:
+    """Every path with its kind, mode, content and attributes, pipes included."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        info = path.lstat()
+        what = path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(folder))] = info.st_mode, what
+    return found
+
+
+async def test_a_mode_alone_leaves_the_file_what_it_is(work: Path) -> None:
+    info = (work / "a.txt").stat()
+    agent = agent_with(work, [shell("chmod 600 a.txt"), shell("echo 2 > run.sh")])
+    past = (work / "run.sh").stat().st_mtime_ns
+    await turn(agent)
+    assert sorted((await agent.undo()).restored) == ["a.txt", "run.sh"]
+    now = (work / "a.txt").stat()
+    assert (now.st_ino, now.st_mtime_ns, now.st_mode) == (info.st_ino, info.st_mtime_ns, info.st_mode)
+    assert (work / "run.sh").stat().st_mtime_ns == past
+
+
+async def test_attributes_stay(work: Path) -> None:
+    try:
+        os.setxattr(work / "a.txt", "user.k", b"v")
+    except OSError:
+        pytest.skip("this file system has no attributes")
+    agent = agent_with(work, [shell("echo 1 > a.txt")])
+    await turn(agent)
+    await agent.undo()
+    assert (work / "a.txt").read_text() == "a\n" and os.getxattr(work / "a.txt", "user.k") == b"v"
+
+
+async def test_what_failed_is_tried_again_before_an_older_turn(tmp_path: Path) -> None:
+    for at in range(1, 100):  # the n-th change of the file system fails
+        work = tmp_path / str(at)
+        work.mkdir()
+        (work / "a").write_text("0")
+        agent = agent_with(work, [call("write_file", path="b", content="1")], [
+            call("edit_file", path="a", old_text="0", new_text="2"), call("write_file", path="c/d", content="2"),
+        ])  # fmt: skip
+        await turn(agent)
+        older = snapshot(work)
+        await turn(agent)
+        failing = subprocess.run(
+            [sys.executable, "-c", FAILING, agent.session.id, str(at)], capture_output=True, text=True,
+            env=CHILD_ENV | {"ORKAS_HOME": os.environ["ORKAS_HOME"]},
+        )  # fmt: skip
+        assert failing.returncode in (0, 1), failing.stderr
+        said = []
+        if snapshot(work) != older or failing.returncode:
+            said = (await agent.undo()).lines
+        assert snapshot(work) == older, (at, failing.stdout, said)
+        await agent.undo()
+        assert set(snapshot(work)) == {"a"}
+        if "none failed" in failing.stdout:
+            break
+    assert at > 10
+
+
+async def test_what_fails_for_good_is_given_up_at_last(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > run.sh")], [shell("mkdir made; touch made/x")])
+    for _ in range(2):
+        await turn(agent)
+    stubborn = FAILING.replace("if left == 0", "if name == 'unlink'").replace("os._exit", "os._exit")
+    for _ in range(records.MAX_TRIES):
+        assert (work / "made/x").exists()
+        subprocess.run(
+            [sys.executable, "-c", stubborn, agent.session.id, "0"], check=True, capture_output=True,
+            env=CHILD_ENV | {"ORKAS_HOME": os.environ["ORKAS_HOME"]},
+        )  # fmt: skip
+    assert (await agent.undo()).restored == ["run.sh"]
+
+
+FAILING = """
+import errno, os, sys
+from orkas.harness.undo.restore import undo
+left = int(sys.argv[2])
+def failing(name):
+    real = getattr(os, name)
+    def call(*args, **more):
+        global left
+        left -= 1
+        if left == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **more)
+    setattr(os, name, call)
+for name in ("write", "unlink", "replace", "rename", "rmdir", "mkdir", "link", "fchmod", "fsync"):
+    failing(name)
+try:
+    print(undo(sys.argv[1]).lines)
+except Exception as error:
+    print(error)
+    sys.exit(1)
+print("none failed" if left > 0 else "")
+"""
+
+
+@pytest.mark.parametrize("step", range(1, 14))
+async def test_an_undo_that_was_killed_is_finished_by_the_next(work: Path, step: int) -> None:
+    (work / "ln").symlink_to("a.txt")
+    before = snapshot(work)
+    agent = agent_with(work, [shell("rm a.txt; mkdir a.txt; echo 1 > a.txt/1; rm -r sub; echo 2 > sub; rm ln; echo 3 > ln")])
+    await turn(agent)
+    killing = FAILING.replace("raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))", "os._exit(9)")
+    env = CHILD_ENV | {"ORKAS_HOME": os.environ["ORKAS_HOME"]}
+    assert subprocess.run([sys.executable, "-c", killing, agent.session.id, str(step * 4)], env=env).returncode in (0, 9)
+    if snapshot(work) != before:
+        await agent.undo()
+    assert snapshot(work) == before
+
+
+async def test_what_another_conversation_writes_meanwhile_is_not_of_the_turn(work: Path) -> None:
+    slow = agent_with(work, [shell("touch sub/begun; until [ -e sub/go ]; do sleep 0.01; done; echo slow > run.sh")])
+    quick = agent_with(work, [call("write_file", path="a.txt", content="quick")])
+    await quick.run("warm")  # nothing of the first start is in the way
+    running = asyncio.create_task(slow.run("go"))
+    while not (work / "sub/begun").exists():
+        await asyncio.sleep(0.01)
+    again = agent_with(work, [call("write_file", path="a.txt", content="again"), call("write_file", path="b.txt", content="b")])
+    await again.run("go")
+    (work / "sub/go").touch()
+    await running
+    done = await slow.undo()
+    assert "run.sh" in done.restored
+    assert (work / "a.txt").read_text() == "again" and (work / "b.txt").read_text() == "b"
+    assert "a.txt: somebody else changed it during the turn" in done.refused
+
+
+async def test_a_killed_turn_takes_back_its_own_work_whatever_came_after(work: Path) -> None:
+    env = CHILD_ENV | {"ORKAS_HOME": os.environ["ORKAS_HOME"]}
+    assert subprocess.run([sys.executable, "-c", KILLED, str(work)], env=env).returncode == 9
+    other = agent_with(work, [shell("echo other > run.sh; echo new > otherfile")])
+    await turn(other)
+    done = undo("s")
+    assert (done.restored, done.removed, done.refused, done.cut) == (["a.txt"], ["made"], [], True)
+    assert (work / "run.sh").read_text() == "other\n" and (work / "otherfile").exists()
+    assert sorted((await other.undo()).restored) == ["run.sh"]
+
+
+async def test_a_hard_linked_file_in_the_trash_is_a_copy(work: Path) -> None:
+    os.link(work / "a.txt", work / "b.txt")
+    agent = agent_with(work, [call("apply_patch", patch="*** Begin Patch\n*** Delete File: a.txt\n*** End Patch")])
+    await turn(agent)
+    with (work / "b.txt").open("r+") as file:
+        file.write("B")
+    [entry] = trash.entries()
+    assert trash.put_back(entry.id).read_text() == "a\n"
+
+
+def test_the_trash_is_listed_and_gives_back(work: Path) -> None:
+    agent = agent_with(work, [call("apply_patch", patch="*** Begin Patch\n*** Delete File: a.txt\n*** End Patch")])
+    agent.run_sync("go")
+    listed = orkas_command("trash", "list")
+    assert str(work / "a.txt") in listed.out
+    id_ = listed.out.split()[0]
+    assert orkas_command("trash", "restore", "nope").status == 2
+    (work / "a.txt").write_text("another")
+    refused = orkas_command("trash", "restore", id_)
+    assert refused.status == 2 and "--to PATH" in refused.err
+    assert orkas_command("trash", "restore", id_, "--to", str(work / "back.txt")).status == 0
+    assert (work / "back.txt").read_text() == "a\n" and (work / "a.txt").read_text() == "another"
 
 
 KILLED = """

@@ -22,7 +22,7 @@ from orkas.infra.home import home
 from orkas.infra.messages import new_id
 from orkas.infra.paths import Folder, Place, shown
 
-__all__ = ["MAX_AGE_S", "MAX_BYTES", "Entry", "drop", "entries", "folder", "keep", "put_back", "tidy"]
+__all__ = ["MAX_AGE_S", "MAX_BYTES", "Entry", "drop", "entries", "folder", "keep", "names_of", "put_back", "tidy"]
 
 MAX_AGE_S = 30 * 24 * 3_600.0
 MAX_BYTES = 1024**3
@@ -70,10 +70,7 @@ def _copy(source: Folder, name: str, target: Path) -> None:
     if st.S_ISLNK(source.stat(name).st_mode):
         target.symlink_to(source.link_target(name))
         return
-    with contextlib.suppress(OSError, NotImplementedError):  # another file system, or one without second names
-        here = {"src_dir_fd": source.handle} if source.handle is not None else {}
-        origin = name if source.handle is not None else str(source.path / name)
-        os.link(origin, target, follow_symlinks=False, **here)
+    if source.stat(name).st_nlink == 1 and _named_again(source, name, target):
         return
     descriptor = source.open(name)
     with os.fdopen(descriptor, "rb") as old, target.open("xb") as new:
@@ -83,6 +80,17 @@ def _copy(source: Folder, name: str, target: Path) -> None:
         stat = os.fstat(old.fileno())
     target.chmod(st.S_IMODE(stat.st_mode) & 0o777)
     os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def _named_again(source: Folder, name: str, target: Path) -> bool:
+    """A second name in place of a copy; not where others name the file too, for they may write into it."""
+    here = {"src_dir_fd": source.handle} if source.handle is not None else {}
+    origin = name if source.handle is not None else str(source.path / name)
+    try:
+        os.link(origin, target, follow_symlinks=False, **here)
+    except (OSError, NotImplementedError):  # another file system, or one without second names
+        return False
+    return True
 
 
 def drop(id_: str) -> None:
@@ -102,8 +110,18 @@ def entries() -> list[Entry]:
     return sorted(found, key=lambda entry: entry.taken, reverse=True)
 
 
-def put_back(id_: str) -> Path:
-    """Return a file to where it was.
+def names_of(inode: int) -> int:
+    """How many files here are second names of this one: it was about to be replaced, and was not."""
+    found = 0
+    with contextlib.suppress(OSError):
+        for place in folder().iterdir():
+            with contextlib.suppress(OSError):
+                found += (place / _CONTENT).lstat().st_ino == inode
+    return found
+
+
+def put_back(id_: str, *, to: Path | None = None) -> Path:
+    """Return a file to where it was, or to another place; returns that.
 
     Raises:
         UsageError: there is no such entry, or something is in its place by now.
@@ -111,16 +129,17 @@ def put_back(id_: str) -> Path:
     """
     entry = next((e for e in entries() if e.id == id_), None)
     if entry is None:
-        raise UsageError(f"there is nothing {id_!r} in the trash", hint=f"look into {folder()}")
+        raise UsageError(f"there is nothing {id_!r} in the trash", hint="`orkas trash list` shows what there is")
     content = folder() / id_ / _CONTENT
-    place = Place(Path(entry.root), entry.path)
+    there = Path(entry.root) / entry.path if to is None else to.absolute()
+    place = Place(Path(entry.root), entry.path) if to is None else Place(there.parent, there.name)
     with place.parent(create=True) as parent:
         name = place.parts[-1]
         with contextlib.suppress(FileNotFoundError):
             parent.stat(name)
             raise UsageError(
-                f"{shown(entry.path)} is there again, so the one in the trash was not put back",
-                hint=f"move it away, or take the file from {content}",
+                f"{shown(str(there))} is there, so the one in the trash was not put back",
+                hint="move it away, or give another place with --to PATH",
             )
         try:
             shutil.move(content, parent.path / name)

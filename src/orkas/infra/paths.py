@@ -227,6 +227,34 @@ class Folder:
         """Make a symbolic link; where it leads is not looked at."""
         os.symlink(target, self._name(name), dir_fd=self.handle)
 
+    def chmod(self, name: str, mode: int) -> None:
+        """Of a file or folder, never of what a link leads to, whatever its mode allows us."""
+        if self.handle is None or not hasattr(os, "O_PATH"):
+            if not st.S_ISLNK(self.stat(name).st_mode):
+                os.chmod(self._name(name), mode, **self._here())  # noqa: PTH101 - relative to a handle
+            return
+        entry = os.open(name, os.O_PATH | _NOFOLLOW, dir_fd=self.handle)
+        try:
+            if not st.S_ISLNK(os.fstat(entry).st_mode):
+                os.chmod(f"/proc/self/fd/{entry}", mode)  # noqa: PTH101 - of the very entry that is held
+        finally:
+            os.close(entry)
+
+    def move(self, name: str, to: Folder, new: str) -> None:
+        """Give an entry another place, where nothing is.
+
+        Raises:
+            FileExistsError: something is there.
+        """
+        try:
+            to.stat(new)
+        except FileNotFoundError:
+            both = self.handle is not None and to.handle is not None
+            here = {"src_dir_fd": self.handle, "dst_dir_fd": to.handle} if both else {}
+            os.rename(name if both else self.path / name, new if both else to.path / new, **here)  # noqa: PTH104
+            return
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+
     def remove_folder(self, name: str) -> None:
         """Raises OSError when it is not empty."""
         os.rmdir(self._name(name), **self._here())

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from orkas.harness import trash
 from orkas.harness.undo import records
-from orkas.harness.undo.records import Changed, Kept, Shelf, TurnRecord
+from orkas.harness.undo.complete import complete, note_moved, same
+from orkas.harness.undo.records import Changed, Index, Kept, Shelf, TurnRecord
 from orkas.harness.undo.scan import TooLarge, Tree, scan, state_of
 from orkas.infra import files
 from orkas.infra.amounts import counted
@@ -49,8 +50,10 @@ class Keeper:
         self._record: TurnRecord | None = None
         self._page: Path | None = None
         self._pages: set[Path] = set()
-        self._index: dict[str, Kept] | None = None
-        self._base: dict[str, Kept] | None = None  # the tree before the command that runs
+        self._index: Index | None = None
+        self._base: Index | None = None  # the tree before the command that runs
+        self._tree: Tree | None = None  # and how it looked
+        self._began = 0.0
         self._named: dict[str, Kept | None] = {}  # the named files before the tool that runs
         self._unwatched = self._written = False
         self._said: set[str] = set()
@@ -75,7 +78,7 @@ class Keeper:
         with self._lock:
             try:
                 self._before(tool, touched)
-            except (OSError, OrkasError) as error:
+            except Exception as error:  # noqa: BLE001 - undo is a help, no gate: no fault of its own stops a tool
                 self._fail(error)
 
     def after(self) -> None:
@@ -83,7 +86,7 @@ class Keeper:
         with self._lock:
             try:
                 self._after()
-            except (OSError, OrkasError) as error:
+            except Exception as error:  # noqa: BLE001 - the tool has run, and its result counts
                 self._fail(error)
             finally:
                 self._base, self._named = None, {}
@@ -117,13 +120,14 @@ class Keeper:
         tree = self._scan()
         if tree is None:
             return
-        last, self._base = self._index, self._known(tree)
+        last, self._base, self._tree, self._began = self._index, self._known(tree), tree, time.time()
         if last != self._base or not self._written:
             self._shelf.write_index(self._base)
             self._written = True
         self._index = self._base
-        self._note_foreign(self._base)
-        assert self._record is not None
+        self._note_foreign(self._base.files)
+        assert self._record is not None and self._page is not None
+        self._shelf.hold(self._page)
         self._record.open = tool
         self._write()
 
@@ -131,12 +135,14 @@ class Keeper:
         if self._record is None:
             self._record = TurnRecord(str(self._root), self._session, time.time(), pid=self._pid)
             self._page = self._shelf.page(self._record)
+            for page in self._shelf.cut_off():
+                complete(self._shelf, page)
             _tidy_sometimes()
 
-    def _scan(self) -> Tree | None:
+    def _scan(self, since: Tree | None = None) -> Tree | None:
         self.scans += 1
         try:
-            return scan(self._root)
+            return scan(self._root, since=since)
         except TooLarge:
             self._unwatched = True
             self._say(
@@ -147,15 +153,16 @@ class Keeper:
             pass  # a command may make it again
         return None
 
-    def _known(self, tree: Tree) -> dict[str, Kept]:
+    def _known(self, tree: Tree) -> Index:
         """Every path with its content kept, as far as the limits allow."""
         if self._index is None:
             self._index = self._shelf.index()
+        known = self._index.files
         found: dict[str, Kept] = {}
         new: list[str] = []
         room, settled = MAX_TREE, tree.settled
         for path, state in tree.states.items():
-            old = self._index.get(path)
+            old = known.get(path)
             if old is not None and old.state == state and state.mtime < settled and state.ctime < settled:
                 found[path] = old
                 room -= state.size if old.digest else 0
@@ -177,7 +184,7 @@ class Keeper:
             found[path] = Kept(state, digest)
         if missed:
             self._tell_missed(missed)
-        return found
+        return Index(found, tree.left_out)
 
     def _tell_missed(self, missed: list[str]) -> None:
         names = ", ".join(shown(path) for path in missed[-3:]) + (", …" if len(missed) > 3 else "")
@@ -223,7 +230,7 @@ class Keeper:
             return Kept(state, target=self._target(path))
         if not state.is_file:
             return Kept(state)
-        old = (self._index or {}).get(path)
+        old = self._index.files.get(path) if self._index is not None else None
         if old is not None and old.state == state and time.time_ns() - max(state.mtime, state.ctime) > 10**9:
             return old
         if state.size > MAX_FILE:
@@ -237,7 +244,7 @@ class Keeper:
         for path, change in self._record.changes.items():
             if path in now or self._base is not None:
                 current = now[path] if path in now else self._look(path)  # it may lie where no scan looks
-                if not _same(current, change.after):
+                if not same(current, change.after):
                     change.foreign = True
 
     def _after(self) -> None:
@@ -246,27 +253,40 @@ class Keeper:
         was_open, self._record.open = self._record.open, ""
         changed = False
         if self._base is not None:
-            tree = self._scan()
+            tree = self._scan(self._tree)
             if tree is not None:
                 now = self._known(tree)
-                changed = self._compare(self._base, now)
+                changed = self._compare(self._base.files, now.files)
+                changed |= note_moved(self._record, self._base, now)
+                self._note_others(now.files)
                 self._index = now
         else:
             changed = self._compare(self._named, {path: self._look(path) for path in self._named})
+        if self._page is not None and was_open:
+            self._shelf.release(self._page)
         if changed:
             self._write()
         elif was_open and self._page is not None:
-            if self._record.changes:
+            if self._record.changes or self._record.moved:
                 self._write()
             else:
                 self._page.unlink(missing_ok=True)
+
+    def _note_others(self, now: Mapping[str, Kept]) -> None:
+        """What another conversation wrote down while the command ran is not of this turn."""
+        assert self._record is not None
+        for other in self._shelf.others(self._began, self._session):
+            for path, change in other.changes.items():
+                mine = self._record.changes.get(path)
+                if mine is not None and not change.foreign and same(now.get(path), change.after):
+                    mine.foreign = True
 
     def _compare(self, before: Mapping[str, Kept | None], after: Mapping[str, Kept | None]) -> bool:
         assert self._record is not None
         changed = False
         for path in before.keys() | after.keys():
             old, new = before.get(path), after.get(path)
-            if old is new or _same(old, new):
+            if old is new or same(old, new):
                 continue
             changed = True
             earlier = self._record.changes.get(path)
@@ -280,12 +300,6 @@ class Keeper:
         if self._record is not None and self._page is not None:
             self._shelf.write(self._page, self._record)
             self._pages.add(self._page)
-
-
-def _same(one: Kept | None, other: Kept | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.same(other)
 
 
 def _tidy_sometimes() -> None:

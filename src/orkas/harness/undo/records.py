@@ -11,8 +11,9 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,12 +23,19 @@ from orkas.infra import files
 from orkas.infra.errors import StorageError
 from orkas.infra.home import home
 
-__all__ = ["MAX_AGE_S", "MAX_BYTES", "MAX_TURNS", "Changed", "Kept", "Shelf", "TurnRecord", "newest", "tidy", "usage"]
+__all__ = [
+    "MAX_AGE_S", "MAX_BYTES", "MAX_TRIES", "MAX_TURNS", "Changed", "Index", "Kept", "Shelf", "TurnRecord", "newest",
+    "tidy", "usage",
+]  # fmt: skip
 
+T = TypeVar("T")
+_MARK = b"bytes:"
 MAX_AGE_S = 30 * 24 * 3_600.0
 """How long a turn can be taken back."""
 MAX_TURNS = 100
 """Turns a working folder keeps."""
+MAX_TRIES = 3
+"""Attempts without any success after which a turn is given up, and the one before it comes next."""
 MAX_BYTES = 2 * 1024**3
 """Of all kept contents together; beyond it the folder that was used longest ago loses all of its."""
 
@@ -45,15 +53,18 @@ class Kept(msgspec.Struct, array_like=True, frozen=True):
         """Equal for a user: kind, permissions and content."""
         if self.state.mode != other.state.mode or self.target != other.target:
             return False
-        if not self.state.is_file:
-            return True
+        return not self.state.is_file or self.same_content(other)
+
+    def same_content(self, other: Kept) -> bool:
+        """Of two files."""
         if self.digest is None or other.digest is None:
-            return _stamp(self.state) == _stamp(other.state)
+            return self.stamp == other.stamp
         return self.digest == other.digest
 
-
-def _stamp(state: State) -> tuple[int, int, int]:
-    return state.size, state.mtime, state.inode
+    @property
+    def stamp(self) -> tuple[int, int, int]:
+        """What a rename leaves as it is, and a change does not."""
+        return self.state.size, self.state.mtime, self.state.inode
 
 
 class Changed(msgspec.Struct, array_like=True):
@@ -65,6 +76,14 @@ class Changed(msgspec.Struct, array_like=True):
     """Somebody else changed it in the midst of the turn."""
 
 
+class Index(msgspec.Struct):
+    """A working folder as last seen."""
+
+    files: dict[str, Kept] = {}
+    left_out: dict[str, tuple[int, int]] = {}
+    """Folders that were not looked into, each with its inode and the time of its last change."""
+
+
 class TurnRecord(msgspec.Struct):
     root: str
     session: str
@@ -72,7 +91,13 @@ class TurnRecord(msgspec.Struct):
     changes: dict[str, Changed] = {}
     open: str = ""
     """The tool that ran when this was written."""
+    moved: dict[str, str] = {}
+    """Folders that are not looked into and have another name now: the new one, and the one before."""
     undone: bool = False
+    tries: int = 0
+    """How often taking it back was begun, without success since the last one; what failed is tried again."""
+    cut: bool = False
+    """The program was killed during a command: what changed until it was seen again counts as its doing."""
     pid: int | None = None
     """Of a session that lives in memory: the record goes with its process."""
 
@@ -86,21 +111,57 @@ class Shelf:
         self.folder = folder() / name
         self.vault = Vault(self.folder / "contents")
 
-    def index(self) -> dict[str, Kept]:
+    def index(self) -> Index:
         """The files as last seen; only those whose content is still here."""
-        try:
-            found = msgspec.msgpack.decode(files.read(self.folder / "index"), type=dict[str, Kept])
-        except (OSError, msgspec.DecodeError):
-            return {}
+        found = _index(self.folder / "index")
         there = {digest for digest, _ in self.vault.contents()}
-        return {path: kept for path, kept in found.items() if kept.digest is None or kept.digest in there}
+        found.files = {path: kept for path, kept in found.files.items() if kept.digest is None or kept.digest in there}
+        return found
 
-    def write_index(self, index: dict[str, Kept]) -> None:
+    def write_index(self, index: Index) -> None:
         files.put(self.folder / "root", os.fsencode(self.root))
-        files.put(self.folder / "index", msgspec.msgpack.encode(index))
+        files.put(self.folder / "index", encode(index))
 
     def write(self, page: Path, record: TurnRecord) -> None:
-        files.put(page, msgspec.msgpack.encode(record))
+        files.put(page, encode(record))
+
+    def hold(self, page: Path) -> None:
+        """The index as it stands is what the command of this turn began with, whatever comes into the index later."""
+        base = _base(page)
+        base.unlink(missing_ok=True)
+        base.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            os.link(self.folder / "index", base)
+        except OSError:  # no second names here
+            shutil.copyfile(self.folder / "index", base)
+
+    def release(self, page: Path) -> None:
+        """The command has ended, and what it did is written down."""
+        with contextlib.suppress(OSError):
+            _base(page).unlink()
+
+    def held(self, page: Path) -> Index | None:
+        """What the command of this turn began with, where it never ended."""
+        return _index(_base(page)) if _base(page).exists() else None
+
+    def cut_off(self) -> list[Path]:
+        """Turns whose program is gone and whose command never ended."""
+        with contextlib.suppress(OSError):
+            return [
+                page for base in (self.folder / "open").iterdir()
+                if not _alive(base.name) and (page := self.folder / "turns" / base.name).exists()
+            ]  # fmt: skip
+        return []
+
+    def others(self, since: float, session: str) -> list[TurnRecord]:
+        """Turns of other conversations here that were written down since this time, in seconds since 1970."""
+        found = []
+        with contextlib.suppress(OSError):
+            for page in (self.folder / "turns").iterdir():
+                with contextlib.suppress(OSError):
+                    if page.stat().st_mtime >= since and (record := read(page)) and record.session != session:
+                        found.append(record)
+        return found
 
     def page(self, record: TurnRecord) -> Path:
         return self.folder / "turns" / f"{record.started:.6f}-{os.getpid()}"
@@ -108,6 +169,67 @@ class Shelf:
 
 def folder() -> Path:
     return home() / "undo"
+
+
+def _base(page: Path) -> Path:
+    return page.parent.parent / "open" / page.name
+
+
+def _alive(page: str) -> bool:
+    """Whether the program that wrote a page of this name still runs, as far as can be told."""
+    try:
+        os.kill(int(page.rpartition("-")[2]), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def encode(value: Index | TurnRecord) -> bytes:
+    """A name that is no text is kept by its bytes, behind a NUL, which no name has."""
+    try:
+        return msgspec.msgpack.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.msgpack.encode(_renamed(msgspec.to_builtins(value), _marked))
+
+
+def decode(data: bytes, type_: type[T]) -> T:
+    """Raises DecodeError: it is damaged."""
+    if b"\0" + _MARK not in data:
+        return msgspec.msgpack.decode(data, type=type_)
+    try:
+        return msgspec.convert(_renamed(msgspec.msgpack.decode(data), _unmarked), type_)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise msgspec.DecodeError(str(error)) from None
+
+
+def _marked(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "\0" + _MARK.decode() + os.fsencode(text).decode("latin-1")
+    return text
+
+
+def _unmarked(text: str) -> str:
+    mark = "\0" + _MARK.decode()
+    return os.fsdecode(text[len(mark) :].encode("latin-1")) if text.startswith(mark) else text
+
+
+def _renamed(value: Any, how: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return how(value)
+    if isinstance(value, dict):
+        return {_renamed(key, how): _renamed(one, how) for key, one in value.items()}
+    return [_renamed(one, how) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _index(path: Path) -> Index:
+    try:
+        return decode(files.read(path), Index)
+    except (OSError, msgspec.DecodeError):
+        return Index()
 
 
 def _shelves() -> list[Path]:
@@ -133,7 +255,7 @@ def _time_of(page: Path) -> float:
 def read(page: Path) -> TurnRecord | None:
     """None: it is damaged."""
     try:
-        return msgspec.msgpack.decode(files.read(page), type=TurnRecord)
+        return decode(files.read(page), TurnRecord)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -143,7 +265,9 @@ def newest(session: str) -> tuple[Path, TurnRecord] | None:
     pages = sorted((page for shelf in _shelves() for page in _pages(shelf)), key=_time_of, reverse=True)
     for page in pages:
         record = read(page)
-        if record and record.session == session and not record.undone and (record.changes or record.open):
+        if record is None or record.session != session or record.undone:
+            continue
+        if record.changes or record.moved or record.open:
             return page, record
     return None
 
@@ -166,9 +290,8 @@ def tidy(now_s: float | None = None, *, most: int = MAX_BYTES, young_s: float | 
         if not wanted and now_s - used > MAX_AGE_S:
             freed += _cleared(shelf)
             continue
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            index = msgspec.msgpack.decode(files.read(shelf / "index"), type=dict[str, Kept])
-            wanted |= {kept.digest for kept in index.values() if kept.digest}
+        bases = [shelf / "index", *((shelf / "open").iterdir() if (shelf / "open").is_dir() else ())]
+        wanted |= {kept.digest for base in bases for kept in _index(base).files.values() if kept.digest}
         vault = Vault(shelf / "contents")
         freed += vault.forget_all_but(wanted) if young_s is None else vault.forget_all_but(wanted, young_s=young_s)
         sizes.append((used, sum(stat.st_size for _, stat in vault.contents()), shelf))

@@ -57,6 +57,8 @@ class Tree(msgspec.Struct):
 
     states: dict[str, State]
     began: int
+    left_out: dict[str, tuple[int, int]] = {}
+    """Folders that were not looked into, each with its inode and the time of its last change."""
 
     @property
     def settled(self) -> int:
@@ -72,8 +74,9 @@ def state_of(stat: os.stat_result) -> State:
     return State(stat.st_mode, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink)
 
 
-def scan(root: Path, *, most: int = MAX_ENTRIES) -> Tree:
-    """Files, folders and links below ``root``; no link is followed. What cannot be looked at is left out.
+def scan(root: Path, *, most: int = MAX_ENTRIES, since: Tree | None = None) -> Tree:
+    """Everything below ``root``; no link is followed. What cannot be looked at is left out. ``since``: how it was
+    before: what was looked into then is looked into now, what was left out is left out, under any name.
 
     Raises:
         TooLarge: there are more than ``most``.
@@ -85,6 +88,9 @@ def scan(root: Path, *, most: int = MAX_ENTRIES) -> Tree:
     except OSError:
         own = None
     states: dict[str, State] = {}
+    left_out: dict[str, tuple[int, int]] = {}
+    before = since or Tree({}, 0)
+    once = frozenset(before.left_out.values())
     folders: list[tuple[str, str]] = [("", str(root))]
     while folders:
         prefix, path = folders.pop()
@@ -94,22 +100,28 @@ def scan(root: Path, *, most: int = MAX_ENTRIES) -> Tree:
             if not prefix:
                 raise
             continue
-        if prefix and not _MARKS.isdisjoint(below):
+        above = prefix[:-1]
+        if prefix and not _MARKS.isdisjoint(below) and (above not in before.states or above in before.left_out):
+            left_out[above] = states[above].inode, states[above].mtime
             continue
         for name, stat in below.items():
             kind = st.S_IFMT(stat.st_mode)
             if kind == st.S_IFDIR:
-                if name in _REBUILT or (stat.st_dev, stat.st_ino) == own:
+                if (stat.st_dev, stat.st_ino) == own:
                     continue
-                folders.append((f"{prefix}{name}/", f"{path}/{name}"))
-            elif kind not in (st.S_IFREG, st.S_IFLNK):
-                continue
+                now = stat.st_ino, stat.st_mtime_ns
+                if name in _REBUILT or now in once or prefix + name in before.left_out:
+                    left_out[prefix + name] = now
+                    if name in _REBUILT:
+                        continue
+                else:
+                    folders.append((f"{prefix}{name}/", f"{path}/{name}"))
             states[prefix + name] = State(
                 stat.st_mode, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink
             )
         if len(states) > most:
             raise TooLarge
-    return Tree(states, began)
+    return Tree(states, began, left_out)
 
 
 def _entries(path: str) -> dict[str, os.stat_result]:

@@ -31,6 +31,7 @@ COMMANDS = {
     "auth": "login, logout, status: store a key or token, forget it, say where keys come from",
     "config": "settings: list, get, set, unset, path",
     "tool": "list the tools, with files of your own; run one as the model would",
+    "trash": "files that undo and the file tools took away: list them, put one back (list, restore)",
     "policy": "check what the policy says of a command; list and revoke what was approved for always (grants, revoke)",
     "stats": "what was used: tokens, cost, retries, tools and their errors",
     "doctor": "check this installation",
