@@ -6,7 +6,7 @@ import base64
 import os
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.errors import OrkasError, ProviderError, ToolFailed, UsageError
 from orkas.infra.known import hide
-from orkas.infra.messages import Image, Text, UserMessage
+from orkas.infra.messages import AssistantMessage, Image, Text, UserMessage
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
-from orkas.tools.beside import asked
+from orkas.tools.beside import asked, may_cost
 from orkas.tools.files import Draft, check_new_name, temporary_name
 
 if TYPE_CHECKING:
@@ -108,23 +108,22 @@ class GenerateImage:
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, GenerateImageInput)
         _check(given)
-        if not context.payable(self.price):
-            raise ToolFailed(self._too_dear(), hint="go on without a picture, or tell the user")
         references = await in_thread(_references, given.references, context)
         stem = _stem(given)
         check_new_name(Place(context.cwd, stem + ".png"))  # what cannot be saved is told before it is paid for
-        image, words = await self._drawn(given, references, context)
-        data = await self._bytes(image, context)
-        name, image = await in_thread(_save, data, image, stem, context)
-        return self._told(name, image, data, words)
-
-    def _too_dear(self) -> str:
-        if self.price is None:
-            return "this turn has a cost limit, and what a picture costs is not known"
-        return f"a picture costs ${self.price:g}, which would pass the cost limit of this turn"
+        drawing = _Drawing(self.price, context)
+        try:
+            image, words = await self._drawn(given, references, context, drawing)
+            data = await self._bytes(image, context)
+            name, image = await in_thread(_save, data, image, stem, context)
+        except OrkasError as error:
+            if not drawing.paid:
+                raise
+            return drawing.lost(str(error))
+        return self._told(name, image, data, words, drawing)
 
     async def _drawn(
-        self, given: GenerateImageInput, references: list[Image], context: ToolContext
+        self, given: GenerateImageInput, references: list[Image], context: ToolContext, drawing: _Drawing
     ) -> tuple[Image, str]:
         """The picture, and what the model said with it."""
         from orkas.providers.base import CompletionParams
@@ -139,7 +138,7 @@ class GenerateImage:
         context.progress(f"asking {self.model}")
         try:
             params = CompletionParams(model=model, messages=[message])
-            reply = await asked(lambda: provider.complete(params), context.progress)
+            reply = await asked(lambda: drawing.attempt(provider.complete(params)), context.progress)
         except ProviderError as error:
             raise ToolFailed(f"no picture was drawn: {error.message}", hint=error.hint) from None
         finally:
@@ -161,7 +160,7 @@ class GenerateImage:
             raise ToolFailed(f"the picture was drawn and could not be fetched (HTTP {page.status})", hint="try again")
         return page.body
 
-    def _told(self, name: str, image: Image, data: bytes, words: str) -> ToolResult:
+    def _told(self, name: str, image: Image, data: bytes, words: str, drawing: _Drawing) -> ToolResult:
         from orkas.harness.images import MAX_IMAGE_BYTES
 
         text = f"saved as {name} ({len(data):,} bytes, {image.media_type})"
@@ -172,7 +171,58 @@ class GenerateImage:
         shown = [image] if len(data) <= MAX_IMAGE_BYTES else []
         if not shown:
             text += "\nIt is too large to be shown to you."
-        return ToolResult(text, shown, cost_usd=self.price)
+        return ToolResult(text, shown, cost_usd=drawing.cost)
+
+
+class _Drawing:
+    """Attempts at one picture. Whatever the vendor answered is counted, also where nothing could be made of it."""
+
+    def __init__(self, price: float | None, context: ToolContext) -> None:
+        self.paid = 0
+        """Attempts that may have to be paid."""
+        self._price, self._context = price, context
+        self._payable = False
+
+    @property
+    def cost(self) -> float | None:
+        """USD; None: the price is not known."""
+        return None if self._price is None else self._price * self.paid
+
+    async def attempt(self, reply: Coroutine[Any, Any, AssistantMessage]) -> AssistantMessage:
+        """
+        Raises:
+            ToolFailed: it would pass the cost limit.
+            ProviderError: as the request.
+        """
+        if not self._payable and not self._context.payable(self._price):
+            reply.close()
+            raise ToolFailed(self._too_dear(), hint="go on without a picture, or tell the user")
+        self._payable = True
+        try:
+            message = await reply
+        except ProviderError as error:
+            if may_cost(error):
+                self._spent()
+            raise
+        self._spent()
+        return message
+
+    def _spent(self) -> None:
+        self.paid += 1
+        self._payable = False
+
+    def lost(self, why: str) -> ToolResult:
+        """The result where there is no picture and there may be a bill."""
+        if self.cost is None:
+            counted = "What it cost is not known here and not counted."
+        else:
+            counted = f"It may have cost ${self.cost:g}, which is counted."
+        return ToolResult(f"{why}\n{counted}", is_error=True, cost_usd=self.cost)
+
+    def _too_dear(self) -> str:
+        if self._price is None:
+            return "this turn has a cost limit, and what a picture costs is not known"
+        return f"a picture costs ${self._price:g}, which would pass the cost limit of this turn"
 
 
 def _check(given: GenerateImageInput) -> None:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from orkas.infra.errors import ProviderError, UsageError
-from orkas.tools.beside import asked
+from orkas.tools.beside import asked, may_cost
 from orkas.tools.engines.base import EngineFailed, Found, Hit
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class VendorSearch:
 
 
 class _Asking:
-    """Attempts at one search. What broke off is counted at its dearest: the vendor may have searched all the same."""
+    """Attempts at one search. What broke off, or was answered with what is of no use, is counted at its dearest: the
+    vendor may have searched all the same."""
 
     def __init__(self, search: Search, query: str, context: ToolContext) -> None:
         self.lost: float | None = 0.0
@@ -76,7 +77,7 @@ class _Asking:
         try:
             return await self._search.ask(self._query)
         except ProviderError as error:
-            if error.class_ in ("connection", "timeout") and error.reached and error.status is None:
+            if may_cost(error):
                 self.broke_off()
             raise
 

@@ -40,6 +40,8 @@ class Page(msgspec.Struct):
     body: bytes
     partial: bool = False
     """The body is longer, or its end did not arrive."""
+    moved: bool = False
+    """Redirects led to it."""
 
 
 Judge: TypeAlias = Callable[[str], str]
@@ -70,6 +72,7 @@ async def get(url: str, guard: Guard, *, total_s: float = TOTAL_S, judge: Judge 
             while True:
                 answered = await _ask(target, visited[0], guard)
                 if isinstance(answered, Page):
+                    answered.moved = len(visited) > 1
                     return answered
                 _check_hop(visited, answered, judge)
                 visited.append(target := answered)

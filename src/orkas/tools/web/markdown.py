@@ -43,7 +43,7 @@ def hidden(element: Element, sheet: Sheet | None = None) -> bool:
     if element.tag in ("html", "body"):
         return False
     if not given:
-        return bool(sheet) and sheet is not None and unseen(sheet.of(element))
+        return unseen(sheet.of(element)) if sheet else False
     if "hidden" in given or given.get("aria-hidden", "").lower() == "true" or _CLASSES.search(given.get("class", "")):
         return True
     own = declared(given["style"]) if "style" in given else {}
