@@ -117,7 +117,7 @@ class GenerateImage:
             data = await self._bytes(image, context)
             name, image = await in_thread(_save, data, image, stem, context)
         except OrkasError as error:
-            if not drawing.paid:
+            if not drawing.cost:
                 raise
             return drawing.lost(str(error))
         return self._told(name, image, data, words, drawing)
@@ -213,10 +213,7 @@ class _Drawing:
 
     def lost(self, why: str) -> ToolResult:
         """The result where there is no picture and there may be a bill."""
-        if self.cost is None:
-            counted = "What it cost is not known here and not counted."
-        else:
-            counted = f"It may have cost ${self.cost:g}, which is counted."
+        counted = f"It may have cost ${self.cost:g}, which is counted."
         return ToolResult(f"{why}\n{counted}", is_error=True, cost_usd=self.cost)
 
     def _too_dear(self) -> str:

@@ -202,7 +202,7 @@ def _document(page: Page, told: str, name: str, abort: Abort, number: int) -> Re
 
 def _is_binary(head: bytes, page: Page) -> bool:
     """Judged by the bytes; what the server says of them is often wrong."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or "utf-16" in page.headers.get("content-type", "").lower():
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")) or "utf-16" in page.headers.get("content-type", "").lower():
         return False
     if b"\0" in head and wide_form(head[:16_384]):
         return False
