@@ -54,6 +54,67 @@ def test_html_as_markdown(html: str, markdown: str):
     assert text(html) == markdown
 
 
+@pytest.mark.parametrize("way", [
+    "style='display:/**/none'", "style='opacity:0.0'", "style='OPACITY: .01'", "style='font-size:0.0px'", "style='font-size:1px'", "style='font:0/0 a'",
+    "style='visibility:collapse'", "style='color:#fff;background:white'", "style='color:transparent'", "style='color:rgba(1,2,3,0.0)'",
+    "style='position:absolute;left:-9999px'", "style='text-indent:-9999px'", "style='height:0;overflow:hidden'", "style='transform:scale(0)'",
+    "style='position:absolute;clip:rect(0, 0, 0, 0)'", "style='clip-path:inset(100%)'", "style='display:block;display:none!important'",
+    "class=q", "class='a q'", "id=unseen", "class='pane'", "hidden", "aria-hidden=true", "class=sr-only",
+])  # fmt: skip
+@pytest.mark.parametrize("place", ["<p>Hi.</p><ul><li {0}>TRAP</li></ul>", "<p>Hi.</p><table><tr {0}><td>TRAP</td><td>TRAP</td></tr><tr><td>a<td>b</table>",
+                                   "<p>Hi.</p><dl><dt {0}>TRAP</dl><pre><span {0}>TRAP</span></pre>", "<p>Hi. <i {0}>TRAP</i></p>"])  # fmt: skip
+def test_what_is_hidden_stays_hidden_wherever_it_stands_and_however_little_else_there_is(way: str, place: str):
+    sheet = "<style>/* x */ @media print{.shown{display:none}} .q , b.z{display:none} #unseen{position:fixed;top:-5000px} .pane{visibility:hidden}</style>"
+    got = text(sheet + place.format(way))
+    assert "TRAP" not in got and "Hi." in got
+
+
+@pytest.mark.parametrize("way", [
+    "style='opacity:0.9'", "style='font-size:12px'", "style='color:#fff;background:url(x.png) #fff'", "style='left:-9999px'", "class=shown", "class='pane active'",
+    "class='tab'", "style='height:0;padding-bottom:50%;overflow:hidden'", "style='clip-path:inset(10%)'", "class=fade", "style='display:none;display:block'",
+])  # fmt: skip
+def test_what_can_be_seen_is_not_taken_for_hidden(way: str):
+    sheet = (
+        "<style>@media print{.shown{display:none}} .pane{display:none} .pane.active{display:block} .tab{display:none} .open > .tab{display:block}"
+        " .fade{opacity:0} p:hover{display:none}</style>"
+    )
+    assert "SEEN" in text(f"{sheet}<p {way}>SEEN</p>")
+
+
+@pytest.mark.parametrize("reference, read", [
+    ("&#" + "9" * 5_000 + ";", "\ufffd"), ("&#x" + "f" * 5_000, "\ufffd"), ("&#" + "0" * 5_000 + "65;", "A"), ("&#x00000041;", "A"), ("&#0;", "\ufffd"),
+    ("&#1114112;", "\ufffd"), ("&#;", "&#;"),
+])  # fmt: skip
+def test_no_character_reference_is_too_long(reference: str, read: str):
+    assert text(f"<p title='{reference}'>a {reference} b</p>") == f"a {read} b"
+
+
+@pytest.mark.parametrize("link", ["http://[bad", "http://[::1", "//[", "http://a]b/", "http://x:y:z/", "\ud800"])
+def test_a_bad_link_costs_no_page(link: str):
+    assert text(f"<base href='{link}'><p>a <a href='{link}'>word</a> <img src='{link}' alt=pic>").startswith("a ")
+
+
+def test_words_are_marked_once_however_deep_the_marks_are_nested():
+    assert text("<p>" + "<b><strong>" * 60 + "x  y") == "**x y**" and text("<p><i>a<em>b</em></i>") == "*ab*"
+
+
+def test_a_reader_is_told_to_stop():
+    class Enough(Exception):
+        pass
+
+    for allowed in range(12):
+        calls = 0
+
+        def check(most: int = allowed) -> None:
+            nonlocal calls
+            calls += 1
+            if calls > most:
+                raise Enough
+
+        with pytest.raises(Enough):
+            read_page("<header>" * 140 + "<p>x <b>y</b>" * 8_000, URL, check)
+
+
 PARAGRAPH = "<p>The town lies by the river and has a market on most days of the week, with many people.</p>"
 
 
@@ -101,6 +162,8 @@ def test_whatever_bytes_are_decoded(body: bytes, header: str, whole: bool):
 HOSTILE = {
     "comments": "<!--", "tags": "<a ", "ends": "</a", "quotes": "<a b=\"", "nested": "<div>", "deep": "<b><i><p>", "quoted": "<blockquote>x\n<br>",
     "lists": "<ul><li>x", "tables": "<table><tr><td>x", "cdata": "<![CDATA[", "attributes": "<a " + "b=c " * 50 + ">", "entities": "&amp", "scripts": "<script></",
+    "headers": ("<header>" * 140, "<i></i>"), "cells": ("<table><tr><td>" * 40, "<i></i>"), "layouts": ("<table><tr><td>a</td><td>" * 40, "<p>x"),
+    "links": "<a href=/x>", "sheet": "<style>.q{color:red}</style><p class='q r s'>x",
     "spans": "<p><span>x", "closing": "</p></div></table>", "colspan": "<table><tr><td colspan=9999>x</table>", "less": "<", "instructions": "<?x", "paragraphs": "<span><p>",
 }  # fmt: skip
 
@@ -116,7 +179,8 @@ def test_the_work_grows_with_the_length_alone(kind: str):
             nonlocal calls
             calls += 1
 
-        html = HOSTILE[kind] * times
+        hostile = HOSTILE[kind]
+        html = hostile * times if isinstance(hostile, str) else hostile[0] + hostile[1] * times
         sys.setprofile(count)
         try:
             made = len(read_page(html, URL).text)

@@ -20,7 +20,10 @@ import msgspec
 from orkas.infra.errors import PolicyError
 from orkas.infra.threads import in_thread
 
-__all__ = ["Allowed", "Guard", "Lookup", "Misspelled", "Refused", "Target", "forbidden", "host_named", "host_of", "is_metadata"]
+__all__ = [
+    "Allowed", "Guard", "Lookup", "Misspelled", "Refused", "Target", "forbidden", "host_named", "host_of",
+    "is_metadata",
+]  # fmt: skip
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]

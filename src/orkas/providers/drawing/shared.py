@@ -105,10 +105,14 @@ class Whole:
     def _closed(self) -> AssistantMessage:
         if self._size > _MOST:
             raise ProviderError(f"the picture is larger than {_MOST // 2**20} MB", class_="invalid_request")
+        whole = b"".join(self._pieces)
+        if whole.strip() and whole.lstrip()[:1] not in (b"{", b"["):  # asking again would only be paid again
+            what = "the vendor answered with something else than JSON"
+            raise ProviderError(what, class_="invalid_request", hint="check its base URL")
         try:
-            body = json.loads(b"".join(self._pieces))
+            body = json.loads(whole)
         except (ValueError, RecursionError):
-            what = "the reply broke off" if self._pieces else "the reply was empty"
+            what = "the reply broke off" if whole.strip() else "the reply was empty"
             raise ProviderError(what, class_="connection", hint="try again") from None
         blocks = self._read(scrub(body) if isinstance(body, dict) else {})
         if not any(isinstance(block, Image) for block in blocks):

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from orkas.harness.tool import ToolContext
 
 __all__ = [
-    "NAMES", "Engine", "EngineFailed", "Found", "Hit", "Settings", "TurnEngine", "ask", "ask_json", "is_challenge",
-    "query_of", "ready", "rows",
+    "ASKS_FOR_PROOF", "NAMES", "Engine", "EngineFailed", "Found", "Hit", "Settings", "TurnEngine", "ask", "ask_json",
+    "is_challenge", "query_of", "ready", "rows",
 ]  # fmt: skip
 
+ASKS_FOR_PROOF = "asks for proof of being a person (a captcha)"
 TIMEOUT_S = 20.0
 """Seconds for one engine."""
 _MAX_BYTES = 4_000_000
@@ -149,16 +150,18 @@ async def ask(
         raise EngineFailed(f"{name} did not answer within {TIMEOUT_S:g} seconds", hint="try again later") from None
     except UsageError:  # what the client says of it may hold the key
         faulty = settings.key if not all(value.isprintable() for value in headers.values()) else settings.address
-        raise EngineFailed(f"{name} cannot be asked with its settings", hint=f"the user has to correct {faulty}") from None
+        way = f"the user has to correct {faulty}"
+        raise EngineFailed(f"{name} cannot be asked with its settings", hint=way) from None
     except ProviderError as error:  # beyond the connection it may hold words of the server
         why = "it broke off, or sent what is no HTTP" if error.reached else error.message
-        raise EngineFailed(f"{name} could not be asked: {why}", hint="check the network, or use another engine") from None
+        way = "check the network, or use another engine"
+        raise EngineFailed(f"{name} could not be asked: {why}", hint=way) from None
     finally:
         await http.aclose()
     charset = charset_of_header(said.get("content-type", ""))
     read = await in_thread(decode, data[:_MAX_BYTES], charset, markup=data.lstrip()[:1] == b"<")
     if status != 200 and is_challenge_answer(said, read.text):
-        raise EngineFailed(f"{name} asks for proof of being a person (a captcha)", hint=settings.otherwise)
+        raise EngineFailed(f"{name} {ASKS_FOR_PROOF}", hint=settings.otherwise)
     if status >= 300:
         raise _refused(name, status, said, settings)
     if len(data) > _MAX_BYTES:
@@ -199,9 +202,11 @@ async def ask_json(
     if isinstance(value, dict) and any(field in value for field in having):
         return value
     if value is None and is_challenge(text):
-        raise EngineFailed(f"{name} asks for proof of being a person (a captcha)", hint=settings.otherwise)
+        raise EngineFailed(f"{name} {ASKS_FOR_PROOF}", hint=settings.otherwise)
     what = "a web page" if value is None and text.lstrip().startswith("<") else "something else"
-    raise EngineFailed(f"{name} answered with {what} instead of results", hint=f"check {settings.address}, or try later")
+    raise EngineFailed(
+        f"{name} answered with {what} instead of results", hint=f"check {settings.address}, or try later"
+    )
 
 
 def is_challenge(page: str) -> bool:

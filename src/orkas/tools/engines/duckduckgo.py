@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from orkas.infra.threads import in_thread
-from orkas.tools.engines.base import EngineFailed, Hit, Settings, ask, is_challenge
+from orkas.tools.engines.base import ASKS_FOR_PROOF, EngineFailed, Hit, Settings, ask, is_challenge
 from orkas.tools.web.html import Element, parse
 
 __all__ = ["DuckDuckGo"]
@@ -21,12 +21,13 @@ class DuckDuckGo:
         headers = {
             "content-type": "application/x-www-form-urlencoded", "accept": "text/html", "accept-language": "en;q=0.5",
         }  # fmt: skip
-        status, page = await ask("DuckDuckGo", f"{self._base}/html/", headers, urlencode({"q": query}).encode(), settings=_SETTINGS)
+        body = urlencode({"q": query}).encode()
+        status, page = await ask("DuckDuckGo", f"{self._base}/html/", headers, body, settings=_SETTINGS)
         found, said = await in_thread(_read, page)
         if found or said == "none":
             return found[:count]
         if said == "challenge" or status == 202 or is_challenge(page):
-            raise EngineFailed("DuckDuckGo asks for proof of being a person (a captcha)", hint=_HINT)
+            raise EngineFailed(f"DuckDuckGo {ASKS_FOR_PROOF}", hint=_HINT)
         raise EngineFailed("DuckDuckGo answered with a page that holds no results in the form we know", hint=_HINT)
 
 
@@ -43,7 +44,7 @@ def _read(html: str) -> tuple[list[Hit], str]:
         if "result" in classes:
             found += _hit(title, url, "")
             title, url, advert = "", "", "result--ad" in classes
-        elif "result__a" in classes and not advert:
+        elif element.tag == "a" and "result__a" in classes and not advert:
             found += _hit(title, url, "")
             title, url = element.text(), _target(element)
         elif "result__snippet" in classes and url:

@@ -23,5 +23,6 @@ class Tavily:
     async def search(self, query: str, count: int) -> list[Hit]:
         body = msgspec.json.encode({"query": query[:400], "max_results": min(count, 20), "search_depth": "basic"})
         headers = {"content-type": "application/json", "authorization": f"Bearer {self._key.reveal()}"}
-        answer = await ask_json("Tavily", f"{self._base}/search", headers, body, having=("results",), settings=_SETTINGS)
+        url = f"{self._base}/search"
+        answer = await ask_json("Tavily", url, headers, body, having=("results",), settings=_SETTINGS)
         return rows(answer.get("results"), snippet="content")

@@ -122,7 +122,7 @@ def _too_dear(vendor: str, usd: float | None) -> str:
 def _failure(vendor: str, findings: Findings) -> str:
     """Why nothing was found, where that is a failure; empty where it is an answer."""
     if findings.refusal:
-        return f"{vendor} did not search: {' '.join(findings.refusal.split())[:300]}"
+        return f"{vendor} did not search: the model refused"  # in what words is not repeated: it has read pages
     if findings.error:
         code = re.sub(r"[^a-z_]", "", findings.error.lower())[:40]
         return f"{vendor} {_WHY.get(code, f'failed to search ({code})')}"

@@ -23,7 +23,8 @@ MAX_BYTES = 10_000_000
 """Of a body, after decompression and as it came; what is beyond is not read."""
 MAX_HOPS = 5
 _MEMBERS = 1_000
-"""Pieces that a compressed body may be put together from; files that can be read from their middle have one for 64 KB."""
+"""Pieces that a compressed body may be put together from; files that are made to be read from their middle have one for
+every 64 KB."""
 TOTAL_S = 30.0
 """Seconds for everything, redirects included."""
 _LIMITS = Limits(connect=10.0, first_byte=2 * TOTAL_S, idle=2 * TOTAL_S)
@@ -52,7 +53,8 @@ class Elsewhere(ToolFailed):
     """A redirect leads to where this call may not go."""
 
     def __init__(self, asked: Target, why: str, to: str) -> None:
-        super().__init__(f"{asked.url} redirects to another host, where this call does not go: {why}\n{framed(to, 'a redirect')}")
+        what = f"{asked.url} redirects to another host, where this call does not go: {why}"
+        super().__init__(f"{what}\n{framed(to, 'a redirect')}")
         self.origin = WEB
 
 

@@ -134,9 +134,10 @@ def _kinds() -> frozenset[str]:
 
 
 _MORE_KINDS = frozenset([
-    "application/octet-stream", "application/xhtml+xml", "application/xml", "application/rss+xml", "application/atom+xml",
-    "application/ld+json", "application/feed+json", "application/problem+json", "application/yaml", "application/toml",
-    "application/x-ndjson", "application/json", "application/javascript", "text/javascript", "text/markdown", "text/yaml",
+    "application/octet-stream", "application/xhtml+xml", "application/xml", "application/rss+xml",
+    "application/atom+xml", "application/ld+json", "application/feed+json", "application/problem+json",
+    "application/yaml", "application/toml", "application/x-ndjson", "application/json", "application/javascript",
+    "text/javascript", "text/markdown", "text/yaml",
     "text/x-python", "text/x-rst", "text/xml", "image/webp", "image/avif", "application/zip", "application/gzip",
 ])  # fmt: skip
 
@@ -202,7 +203,8 @@ def _document(page: Page, told: str, name: str, abort: Abort, number: int) -> Re
 
 def _is_binary(head: bytes, page: Page) -> bool:
     """Judged by the bytes; what the server says of them is often wrong."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")) or "utf-16" in page.headers.get("content-type", "").lower():
+    told_wide = "utf-16" in page.headers.get("content-type", "").lower()
+    if told_wide or head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
         return False
     if b"\0" in head and wide_form(head[:16_384]):
         return False

@@ -1,4 +1,4 @@
-"""What a page hides by its styles, as far as its own words tell: ``style`` attributes, and simple rules of its ``<style>``.
+"""What a page hides by its styles, as far as its own words tell: attributes, and simple rules of its ``<style>``.
 
 Nothing is laid out and no style sheet is loaded. What only a whole browser could tell, such as words in the colour of
 what lies behind their parent, or under a picture, is not found here.
@@ -181,8 +181,10 @@ _LONGEST_SELECTOR = 200
 
 
 class Sheet:
-    """The simple rules of a page's own styles: by tag, class and id. What stands within ``@media`` and the like is left
-    out, and what hides by opacity or transformation; where a rule that is not simple might show an element again, it is not taken for hidden."""
+    """The simple rules of a page's own styles: by tag, class and id.
+
+    What stands within ``@media`` and the like is left out, and what hides by opacity or transformation. Where a rule
+    that is not simple might show an element again, it is not taken for hidden."""
 
     def __init__(self) -> None:
         self._rules: dict[str, list[_Rule]] = {}
