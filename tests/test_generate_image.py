@@ -311,6 +311,55 @@ async def test_what_it_costs_is_in_the_turns_cost_and_within_its_limit(studio: S
     assert len(studio.requests) == 2
 
 
+_NO_PICTURE = base64.b64encode(b"<svg/>").decode()
+
+
+@pytest.mark.parametrize("answer", [
+    {"data": [{"b64_json": _NO_PICTURE}]}, b"<html>busy", b'{"data": [{"b64', {"data": [{"url": "http://169.254.169.254/x.png"}]}, {"data": [{"url": "javascript:x"}]},
+    {"data": []}, [], b"",
+], ids=range(8))  # fmt: skip
+async def test_what_was_answered_is_counted_also_where_no_picture_came_of_it(studio: Studio, tmp_path: Path, answer: Any):
+    """Whatever fails behind the answer: five calls of a dollar each do not pass a limit of 1.50."""
+    studio.answers = [(200, answer)]
+    script = ScriptedProvider([[call("generate_image", prompt=f"fox {n}")] for n in range(5)] + ["done"], info=PRICED)
+    agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1", price=1.0)], cwd=tmp_path, approve="edits", max_cost=1.5)
+    results = [e async for e in agent.stream("go") if isinstance(e, ToolEnd) or e.type == "done"]
+    assert len(studio.requests) == 1 and results[-1].usage.cost_usd == pytest.approx(1.0)
+    assert "It may have cost $1, which is counted." in results[0].result and results[0].is_error
+    assert "pass the cost limit" in results[1].result and list(tmp_path.iterdir()) == []
+
+
+async def test_a_picture_that_cannot_be_saved_is_counted(studio: Studio, tmp_path: Path):
+    target = tmp_path / "in"
+    target.mkdir()
+
+    class Full(GenerateImage):
+        async def _bytes(self, image: Image, context: ToolContext) -> bytes:
+            target.rmdir()
+            target.write_text("a file stands where the folder was")
+            return await super()._bytes(image, context)
+
+    result = await draw(tmp_path, tool=Full("openai/gpt-image-1", price=0.5), path="in/fox")
+    assert result.is_error and result.cost_usd == 0.5 and "may have cost $0.5" in result.text
+
+
+async def test_a_refused_request_costs_nothing(studio: Studio, tmp_path: Path):
+    for status in (400, 401, 404, 500):
+        studio.answers = [(status, {"error": {"message": "no"}}, {"retry-after": "0"})]
+        with pytest.raises(ToolFailed):
+            await draw(tmp_path, tool=GenerateImage("openai/gpt-image-1", price=1.0))
+
+
+@pytest.mark.parametrize("item", [
+    {"b64_json": B64[:60] + "\n" + B64[60:]}, {"b64_json": B64[:40] + "\r\n " + B64[40:] + "\n"}, {"b64_json": "data:image/png;base64," + B64},
+    {"url": "data:image/png;base64," + B64}, {"url": " DATA:;base64," + B64}, {"b64_json": B64.rstrip("=")}, {"b64_json": B64.replace("+", "-").replace("/", "_")},
+], ids=range(7))  # fmt: skip
+async def test_a_picture_is_taken_in_every_form_it_comes_in(studio: Studio, tmp_path: Path, item: dict[str, str]):
+    studio.answers = [(200, {"data": [item]})]
+    result = await draw(tmp_path)
+    assert (tmp_path / "a-red-fox-in-the-snow.png").read_bytes() == PNG and base64.b64decode(result.images[0].data or "") == PNG
+
+
 async def test_an_unknown_price_is_never_within_a_limit(studio: Studio, tmp_path: Path):
     script = ScriptedProvider([[call("generate_image", prompt="a")], "done"], info=PRICED)
     agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1")], cwd=tmp_path, approve="edits", max_cost=5)

@@ -42,7 +42,7 @@ def plain(text: str) -> str:
     """The text without what cannot be seen in it, and without long runs of empty lines."""
     text = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text))
     if not text.isascii():
-        text = _IDLE_SELECTORS.sub("", _IDLE_JOINERS.sub("", text))
+        text = _IDLE_JOINERS.sub("", _IDLE_SELECTORS.sub("", text))
     return _BLANK_LINES.sub("\n\n", text)
 
 

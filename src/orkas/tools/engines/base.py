@@ -87,9 +87,7 @@ def ready(
     asked where it was chosen: it costs money.
 
     ``settings``: ``searxng``, the address of the user's own. ``environ``: keys, and other addresses (``…_BASE_URL``).
-
-    Raises:
-        ToolFailed: one that was chosen lacks its key or address.
+    One that was chosen and lacks its key or address is there too, and says so when it is asked.
     """
     from orkas.tools.engines.brave import Brave
     from orkas.tools.engines.duckduckgo import DuckDuckGo
@@ -108,11 +106,21 @@ def ready(
     }
     if not chosen:
         return [next(engine for engine in made.values() if engine is not None)]
-    for name in chosen:
-        if made[name] is None:
-            need = "SEARXNG_BASE_URL or search.searxng" if name == "searxng" else f"{name.upper()}_API_KEY"
-            raise ToolFailed(f"the search engine {name} is chosen and {need} is not set", hint="the user has to set it")
-    return [engine for name in chosen if (engine := made[name]) is not None]
+    return [made[name] or _Unready(name) for name in chosen]
+
+
+class _Unready:
+    """An engine that was chosen and cannot be asked."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def search(self, query: str, count: int) -> list[Hit]:
+        if self.name == "searxng":
+            need = "SEARXNG_BASE_URL or search.searxng is not set, or is no address"
+        else:
+            need = f"{self.name.upper()}_API_KEY is not set"
+        raise EngineFailed(f"the search engine {self.name} is chosen and {need}", hint="the user has to set it")
 
 
 def query_of(url: str, fields: Mapping[str, str]) -> str:
@@ -148,7 +156,7 @@ async def ask(
             status, data, said = answer.status, await answer.read_all(_MAX_BYTES + 1), answer.headers
     except TimeoutError:
         raise EngineFailed(f"{name} did not answer within {TIMEOUT_S:g} seconds", hint="try again later") from None
-    except UsageError:  # what the client says of it may hold the key
+    except (UsageError, ValueError):  # an address that is none; what the client says of it may hold the key
         faulty = settings.key if not all(value.isprintable() for value in headers.values()) else settings.address
         way = f"the user has to correct {faulty}"
         raise EngineFailed(f"{name} cannot be asked with its settings", hint=way) from None
