@@ -232,13 +232,20 @@ async def test_what_waiting_cures_is_asked_again_and_not_for_ever(studio: Studio
     ({"references": ["text.txt"]}, "no PNG"),
     ({"references": ["text.txt"] * 5}, "too many"),
     ({"path": "../out"}, "outside"),
+    ({"path": "link/out"}, "outside"),
+    ({"path": "dangling"}, "outside"),
+    ({"path": "x" * 300}, "more than 200 bytes"),
     ({"shape": "round"}, "shape"),
 ])  # fmt: skip
 async def test_bad_wishes_cost_nothing(studio: Studio, tmp_path: Path, given: dict[str, Any], said: str):
+    outside = tmp_path.with_name(f"{tmp_path.name}-outside")
+    outside.mkdir()
+    (tmp_path / "link").symlink_to(outside)
+    (tmp_path / "dangling.png").symlink_to(outside / "made.png")
     (tmp_path / "text.txt").write_text("no picture")
     with pytest.raises(ToolFailed, match=said):
         await draw(tmp_path, **given)
-    assert studio.requests == []
+    assert studio.requests == [] and list(outside.iterdir()) == []
 
 
 # --- where it is saved --------------------------------------------------------------------------------------------

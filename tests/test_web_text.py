@@ -35,6 +35,7 @@ def text(html: str) -> str:
     ("<table><tr><td><h2>Left</h2></td><td><p>Right</p></td></tr></table>", "## Left\n\nRight"),
     ("<blockquote><p>said</p><p>more</p></blockquote>", "> said\n>\n> more"),
     ("<dl><dt>Term<dd>what it is<dt>Other<dd>that</dl>", "**Term**\n: what it is\n**Other**\n: that"),
+    ("<dl><div><dt>Term<dd>what it is</div><div>loose words</div><div><p>block</div></dl>", "**Term**\n: what it is\nloose words\nblock"),
     ("<p><a href='../x?a=1&amp;b=2'>rel</a> <a href='#top'>here</a> <a href='javascript:x()'>js</a> <a href='mailto:a@b.c'>mail</a> <a href=data:text/html,x>d</a>",
      "[rel](https://site.example/x?a=1&b=2) here js [mail](mailto:a@b.c) d"),
     ("<p><a href=//cdn.example/y><img src=/i.png alt='A picture'></a><img src=/t.gif alt=''>", "[(image: A picture, https://site.example/i.png)](https://cdn.example/y)"),
@@ -163,7 +164,7 @@ HOSTILE = {
     "comments": "<!--", "tags": "<a ", "ends": "</a", "quotes": "<a b=\"", "nested": "<div>", "deep": "<b><i><p>", "quoted": "<blockquote>x\n<br>",
     "lists": "<ul><li>x", "tables": "<table><tr><td>x", "cdata": "<![CDATA[", "attributes": "<a " + "b=c " * 50 + ">", "entities": "&amp", "scripts": "<script></",
     "headers": ("<header>" * 140, "<i></i>"), "cells": ("<table><tr><td>" * 40, "<i></i>"), "layouts": ("<table><tr><td>a</td><td>" * 40, "<p>x"),
-    "links": "<a href=/x>", "sheet": "<style>.q{color:red}</style><p class='q r s'>x",
+    "groups": ("<dl><div>" * 60, "<dt>x<dd>y"), "divisions": ("<dl>" + "<div>" * 60, "<dt>x"), "links": "<a href=/x>", "sheet": "<style>.q{color:red}</style><p class='q r s'>x",
     "spans": "<p><span>x", "closing": "</p></div></table>", "colspan": "<table><tr><td colspan=9999>x</table>", "less": "<", "instructions": "<?x", "paragraphs": "<span><p>",
 }  # fmt: skip
 

@@ -32,6 +32,8 @@ MAX_REFERENCES = 4
 _KINDS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
 _NAME = 40
 """Characters of the prompt that a file is called after."""
+_LONGEST_NAME = 200
+"""Bytes. File systems take 255, of which a number and the name of the draft need some."""
 
 
 class GenerateImageInput(msgspec.Struct, forbid_unknown_fields=True):
@@ -110,7 +112,7 @@ class GenerateImage:
         _check(given)
         references = await in_thread(_references, given.references, context)
         stem = _stem(given)
-        check_new_name(Place(context.cwd, stem + ".png"))  # what cannot be saved is told before it is paid for
+        _check_name(Place(context.cwd, stem + ".png"))  # what cannot be saved is told before it is paid for
         drawing = _Drawing(self.price, context)
         try:
             image, words = await self._drawn(given, references, context, drawing)
@@ -229,6 +231,12 @@ def _check(given: GenerateImageInput) -> None:
         raise ToolFailed("the prompt holds one of the user's keys, which is not sent", hint="say it without")
     if len(given.references) > MAX_REFERENCES:
         raise ToolFailed(f"{len(given.references)} references are too many: up to {MAX_REFERENCES} are taken")
+
+
+def _check_name(place: Place) -> None:
+    check_new_name(place)
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in place.parts):
+        raise ToolFailed(f"a name in the path has more than {_LONGEST_NAME} bytes", hint="choose a shorter one")
 
 
 def _references(paths: list[str], context: ToolContext) -> list[Image]:

@@ -202,13 +202,16 @@ class Reader:
         for child in element.children:
             if isinstance(child, str):
                 continue
+            if child.tag == "div" and any(not isinstance(c, str) and c.tag in ("dt", "dd") for c in child.children):
+                lines.append(self._definitions(child))  # a group of them
+                continue
             text = "\n".join(self._deeper(child))
             if child.tag == "dt" and text:
                 lines.append(f"**{text}**" if "\n" not in text and "**" not in text else text)
             elif child.tag == "dd" and text:
                 lines.append(self._marked(text, ": ", "  "))
             elif text:
-                lines.append(self._definitions(child) if child.tag == "div" else text)
+                lines.append(text)
         return "\n".join(lines)
 
     # Tables
