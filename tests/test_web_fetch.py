@@ -336,6 +336,18 @@ async def test_stop_ends_a_fetch(web: Site):
     assert (await running).outcome == "aborted"
 
 
+async def test_stop_ends_the_reading_of_a_page(web: Site):
+    web.routes["/"] = page("<header>" * 140 + "<p>x <b>y</b>" * 10_000)
+    abort = Abort()
+
+    def said(text: str) -> None:
+        if text.startswith("reading"):
+            abort.fire()
+
+    with pytest.raises(Aborted):
+        await fetch(web, context=ToolContext(Path.cwd(), abort=abort, progress=said))
+
+
 async def test_a_server_that_is_not_there_is_said(web: Site):
     with pytest.raises(ToolFailed, match="cannot be reached"):
         await WebFetch(lambda: Guard(["localhost:1"])).run({"url": "http://localhost:1/"}, ToolContext(Path.cwd()))
