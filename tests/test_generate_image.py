@@ -336,7 +336,7 @@ async def test_what_was_answered_is_counted_also_where_no_picture_came_of_it(stu
     assert "pass the cost limit" in results[1].result and list(tmp_path.iterdir()) == []
 
 
-async def test_a_picture_that_cannot_be_saved_is_counted(studio: Studio, tmp_path: Path):
+async def test_a_picture_that_cannot_be_saved_is_counted_and_shown(studio: Studio, tmp_path: Path):
     target = tmp_path / "in"
     target.mkdir()
 
@@ -346,8 +346,12 @@ async def test_a_picture_that_cannot_be_saved_is_counted(studio: Studio, tmp_pat
             target.write_text("a file stands where the folder was")
             return await super()._bytes(image, context)
 
-    result = await draw(tmp_path, tool=Full("openai/gpt-image-1", price=0.5), path="in/fox")
-    assert result.is_error and result.cost_usd == 0.5 and "may have cost $0.5" in result.text
+    for price, said in ((0.5, "may have cost $0.5"), (None, "not known")):
+        result = await draw(tmp_path, tool=Full("openai/gpt-image-1", price=price), path="in/fox")
+        assert result.is_error and result.cost_usd == price and said in result.text and "could not be saved" in result.text
+        assert base64.b64decode(result.images[0].data or "") == PNG, "it was paid for, and is shown"
+        target.unlink()
+        target.mkdir()
 
 
 async def test_a_refused_request_costs_nothing(studio: Studio, tmp_path: Path):

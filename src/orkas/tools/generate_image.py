@@ -114,14 +114,16 @@ class GenerateImage:
         stem = _stem(given)
         _check_name(Place(context.cwd, stem + ".png"))  # what cannot be saved is told before it is paid for
         drawing = _Drawing(self.price, context)
+        shown: list[Image] = []
         try:
             image, words = await self._drawn(given, references, context, drawing)
             data = await self._bytes(image, context)
+            shown = _shown(data)
             name, image = await in_thread(_save, data, image, stem, context)
-        except OrkasError as error:
-            if not drawing.cost:
+        except (OrkasError, OSError) as error:
+            if not drawing.cost and not shown:
                 raise
-            return drawing.lost(str(error))
+            return drawing.lost(str(error), shown)
         return self._told(name, image, data, words, drawing)
 
     async def _drawn(
@@ -213,10 +215,14 @@ class _Drawing:
         self.paid += 1
         self._payable = False
 
-    def lost(self, why: str) -> ToolResult:
-        """The result where there is no picture and there may be a bill."""
-        counted = f"It may have cost ${self.cost:g}, which is counted."
-        return ToolResult(f"{why}\n{counted}", is_error=True, cost_usd=self.cost)
+    def lost(self, why: str, shown: list[Image]) -> ToolResult:
+        """The result where no picture was saved and there may be a bill. ``shown``: the picture, where one came."""
+        text = f"the picture was drawn and could not be saved: {why}" if shown else why
+        if self.cost is None:
+            text += "\nWhat it cost is not known here and not counted."
+        else:
+            text += f"\nIt may have cost ${self.cost:g}, which is counted."
+        return ToolResult(text, shown, is_error=True, cost_usd=self.cost)
 
     def _too_dear(self) -> str:
         if self._price is None:
@@ -301,6 +307,16 @@ def _save(data: bytes, image: Image, stem: str, context: ToolContext) -> tuple[s
         folder.sync()
     shown = image if image.data else replace(image, data=base64.b64encode(data).decode("ascii"), vendor=None)
     return str(Path(place.name).with_name(name)), replace(shown, media_type=kind)
+
+
+def _shown(data: bytes) -> list[Image]:
+    """The picture as it can be shown; nothing where it is none that is known, or too large."""
+    from orkas.harness.images import MAX_IMAGE_BYTES, media_type
+
+    kind = media_type(data[:16])
+    if kind is None or len(data) > MAX_IMAGE_BYTES:
+        return []
+    return [Image(media_type=kind, data=base64.b64encode(data).decode("ascii"))]
 
 
 def _put(folder: Folder, draft: str, stem: str, ending: str) -> str:
