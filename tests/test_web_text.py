@@ -60,6 +60,7 @@ def test_html_as_markdown(html: str, markdown: str):
     "style='visibility:collapse'", "style='color:#fff;background:white'", "style='color:transparent'", "style='color:rgba(1,2,3,0.0)'",
     "style='position:absolute;left:-9999px'", "style='text-indent:-9999px'", "style='height:0;overflow:hidden'", "style='transform:scale(0)'",
     "style='position:absolute;clip:rect(0, 0, 0, 0)'", "style='clip-path:inset(100%)'", "style='display:block;display:none!important'",
+    "style='width:0%;overflow:hidden'", "style='max-height:0;overflow-y:hidden'", "style='transform:translatey(-9999px)'", "style='position:relative;left:-999em'",
     "class=q", "class='a q'", "id=unseen", "class='pane'", "hidden", "aria-hidden=true", "class=sr-only",
 ])  # fmt: skip
 @pytest.mark.parametrize("place", ["<p>Hi.</p><ul><li {0}>TRAP</li></ul>", "<p>Hi.</p><table><tr {0}><td>TRAP</td><td>TRAP</td></tr><tr><td>a<td>b</table>",
@@ -73,6 +74,7 @@ def test_what_is_hidden_stays_hidden_wherever_it_stands_and_however_little_else_
 @pytest.mark.parametrize("way", [
     "style='opacity:0.9'", "style='font-size:12px'", "style='color:#fff;background:url(x.png) #fff'", "style='left:-9999px'", "class=shown", "class='pane active'",
     "class='tab'", "style='height:0;padding-bottom:50%;overflow:hidden'", "style='clip-path:inset(10%)'", "class=fade", "style='display:none;display:block'",
+    "style='width:1%;overflow:hidden'", "style='max-width:0;overflow:hidden'", "style='transform:translatex(-1200px)'", "style='position:relative;left:-1200px'",
 ])  # fmt: skip
 def test_what_can_be_seen_is_not_taken_for_hidden(way: str):
     sheet = (

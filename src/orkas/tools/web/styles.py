@@ -32,12 +32,13 @@ _LEGIBLE_PX = 2.0
 """Letters below this are points."""
 _OFF_PX = -999.0
 """So far to the left, or above, nobody scrolls."""
+_FAR_OFF_PX = -4_999.0
+"""What is moved less, from where it would stand, may be a row of pictures that slides."""
 _OF_HIDING = frozenset([
-    "display", "visibility", "content-visibility", "opacity", "font-size", "color", "background", "background-color",
-    "background-image",
-    "position", "left", "top", "right", "bottom", "text-indent", "margin-left", "margin-top", "height", "width",
-    "max-height", "max-width", "overflow", "overflow-x", "overflow-y", "clip", "clip-path", "transform", "filter",
-    "padding", "padding-top", "padding-bottom", "font",
+    "display", "visibility", "content-visibility", "opacity", "font", "font-size", "color", "background",
+    "background-color", "background-image", "position", "left", "top", "right", "bottom", "text-indent", "margin-left",
+    "height", "width", "max-height", "min-height", "min-width", "overflow", "overflow-x", "overflow-y", "clip",
+    "clip-path", "transform", "filter", "padding", "padding-top", "padding-bottom",
 ])  # fmt: skip
 _COLOURS = {
     "white": "ffffff", "black": "000000", "red": "ff0000", "blue": "0000ff", "green": "008000", "yellow": "ffff00",
@@ -123,12 +124,11 @@ def _away(style: Style) -> bool:
     """Moved to where nobody looks."""
     if _pixels(style.get("text-indent", "")) <= _OFF_PX or _pixels(style.get("margin-left", "")) <= _OFF_PX:
         return True
-    if style.get("position") in ("absolute", "fixed", "relative") and any(
-        _pixels(style.get(side, "")) <= _OFF_PX for side in ("left", "top", "right", "bottom")
-    ):
+    far = {"absolute": _OFF_PX, "fixed": _OFF_PX, "relative": _FAR_OFF_PX}.get(style.get("position", ""))
+    if far and any(_pixels(style.get(side, "")) <= far for side in ("left", "top", "right", "bottom")):
         return True
     moved = style.get("transform", "")
-    if any(_pixels(_first(_inside(moved, name))) <= _OFF_PX for name in ("translate", "translatex", "translatey")):
+    if any(_pixels(_first(_inside(moved, name))) <= _FAR_OFF_PX for name in ("translate", "translatex", "translatey")):
         return True
     return any(_pixels(_first(_inside(moved, name))) == 0 for name in ("scale", "scalex", "scaley", "scale3d"))
 
@@ -151,8 +151,14 @@ def _shut(style: Style) -> bool:
         return True
     hides = any(style.get(name, "").startswith(("hidden", "clip")) for name in ("overflow", "overflow-x", "overflow-y"))
     padded = any(_pixels(style.get(name, "0"), 1.0) > 0 for name in ("padding", "padding-top", "padding-bottom"))
-    small = any(_pixels(style.get(name, "")) <= 1 for name in ("height", "width", "max-height", "max-width"))
-    return hides and small and not padded
+    flat = any(_is_nothing(style.get(name, "")) for name in ("height", "max-height")) and "min-height" not in style
+    narrow = _is_nothing(style.get("width", "")) and "min-width" not in style
+    return hides and (flat or narrow) and not padded
+
+
+def _is_nothing(size: str) -> bool:
+    """A pixel at most. A share of a box that is not known may be much, except none."""
+    return _pixels(size) <= 1 and (not size.endswith("%") or _pixels(size) == 0)
 
 
 # Style sheets
