@@ -33,6 +33,7 @@ def helps() -> list[tuple[str, ...]]:
         "config": "list get set path",
         "tool": "list run",
         "policy": "check",
+        "trash": "list restore",
     }
     return [(), *((name,) for name in COMMANDS), *((f, c) for f, cs in families.items() for c in cs.split())]
 
@@ -41,7 +42,7 @@ def helps() -> list[tuple[str, ...]]:
 def test_each_command_has_help_and_each_that_does_something_an_example(words: tuple[str, ...]) -> None:
     ran = orkas(*words, "--help")
     assert ran.status == 0 and ran.err == "" and " ".join(["usage: orkas", *words]) in ran.out
-    if words not in [(f,) for f in ("session", "auth", "config", "tool", "policy")]:
+    if words not in [(f,) for f in ("session", "auth", "config", "tool", "policy", "trash")]:
         assert re.search(r"example:\n  .*orkas " + " ".join(words), ran.out)
 
 

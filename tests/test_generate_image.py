@@ -232,13 +232,20 @@ async def test_what_waiting_cures_is_asked_again_and_not_for_ever(studio: Studio
     ({"references": ["text.txt"]}, "no PNG"),
     ({"references": ["text.txt"] * 5}, "too many"),
     ({"path": "../out"}, "outside"),
+    ({"path": "link/out"}, "outside"),
+    ({"path": "dangling"}, "outside"),
+    ({"path": "x" * 300}, "more than 200 bytes"),
     ({"shape": "round"}, "shape"),
 ])  # fmt: skip
 async def test_bad_wishes_cost_nothing(studio: Studio, tmp_path: Path, given: dict[str, Any], said: str):
+    outside = tmp_path.with_name(f"{tmp_path.name}-outside")
+    outside.mkdir()
+    (tmp_path / "link").symlink_to(outside)
+    (tmp_path / "dangling.png").symlink_to(outside / "made.png")
     (tmp_path / "text.txt").write_text("no picture")
     with pytest.raises(ToolFailed, match=said):
         await draw(tmp_path, **given)
-    assert studio.requests == []
+    assert studio.requests == [] and list(outside.iterdir()) == []
 
 
 # --- where it is saved --------------------------------------------------------------------------------------------
@@ -309,6 +316,59 @@ async def test_what_it_costs_is_in_the_turns_cost_and_within_its_limit(studio: S
     assert "pass the cost limit" in results[2].result
     assert results[-1].usage.cost_usd == pytest.approx(0.08)
     assert len(studio.requests) == 2
+
+
+_NO_PICTURE = base64.b64encode(b"<svg/>").decode()
+
+
+@pytest.mark.parametrize("answer", [
+    {"data": [{"b64_json": _NO_PICTURE}]}, b"<html>busy", b'{"data": [{"b64', {"data": [{"url": "http://169.254.169.254/x.png"}]}, {"data": [{"url": "javascript:x"}]},
+    {"data": []}, [], b"",
+], ids=range(8))  # fmt: skip
+async def test_what_was_answered_is_counted_also_where_no_picture_came_of_it(studio: Studio, tmp_path: Path, answer: Any):
+    """Whatever fails behind the answer: five calls of a dollar each do not pass a limit of 1.50."""
+    studio.answers = [(200, answer)]
+    script = ScriptedProvider([[call("generate_image", prompt=f"fox {n}")] for n in range(5)] + ["done"], info=PRICED)
+    agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1", price=1.0)], cwd=tmp_path, approve="edits", max_cost=1.5)
+    results = [e async for e in agent.stream("go") if isinstance(e, ToolEnd) or e.type == "done"]
+    assert len(studio.requests) == 1 and results[-1].usage.cost_usd == pytest.approx(1.0)
+    assert "It may have cost $1, which is counted." in results[0].result and results[0].is_error
+    assert "pass the cost limit" in results[1].result and list(tmp_path.iterdir()) == []
+
+
+async def test_a_picture_that_cannot_be_saved_is_counted_and_shown(studio: Studio, tmp_path: Path):
+    target = tmp_path / "in"
+    target.mkdir()
+
+    class Full(GenerateImage):
+        async def _bytes(self, image: Image, context: ToolContext) -> bytes:
+            target.rmdir()
+            target.write_text("a file stands where the folder was")
+            return await super()._bytes(image, context)
+
+    for price, said in ((0.5, "may have cost $0.5"), (None, "not known")):
+        result = await draw(tmp_path, tool=Full("openai/gpt-image-1", price=price), path="in/fox")
+        assert result.is_error and result.cost_usd == price and said in result.text and "could not be saved" in result.text
+        assert base64.b64decode(result.images[0].data or "") == PNG, "it was paid for, and is shown"
+        target.unlink()
+        target.mkdir()
+
+
+async def test_a_refused_request_costs_nothing(studio: Studio, tmp_path: Path):
+    for status in (400, 401, 404, 500):
+        studio.answers = [(status, {"error": {"message": "no"}}, {"retry-after": "0"})]
+        with pytest.raises(ToolFailed):
+            await draw(tmp_path, tool=GenerateImage("openai/gpt-image-1", price=1.0))
+
+
+@pytest.mark.parametrize("item", [
+    {"b64_json": B64[:60] + "\n" + B64[60:]}, {"b64_json": B64[:40] + "\r\n " + B64[40:] + "\n"}, {"b64_json": "data:image/png;base64," + B64},
+    {"url": "data:image/png;base64," + B64}, {"url": " DATA:;base64," + B64}, {"b64_json": B64.rstrip("=")}, {"b64_json": B64.replace("+", "-").replace("/", "_")},
+], ids=range(7))  # fmt: skip
+async def test_a_picture_is_taken_in_every_form_it_comes_in(studio: Studio, tmp_path: Path, item: dict[str, str]):
+    studio.answers = [(200, {"data": [item]})]
+    result = await draw(tmp_path)
+    assert (tmp_path / "a-red-fox-in-the-snow.png").read_bytes() == PNG and base64.b64decode(result.images[0].data or "") == PNG
 
 
 async def test_an_unknown_price_is_never_within_a_limit(studio: Studio, tmp_path: Path):

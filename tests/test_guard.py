@@ -9,13 +9,15 @@ import shutil
 import ssl
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orkas.infra.errors import ToolFailed
-from orkas.infra.guard import Allowed, Guard, Refused, forbidden, is_metadata
+from orkas.harness.policy.rules import Rule, Rules
+from orkas.infra.errors import ToolFailed, UsageError
+from orkas.infra.guard import Allowed, Guard, Refused, forbidden, host_of, is_metadata
 from orkas.tools.web.getting import get
 from web_server import moved, page, site, spying
 
@@ -181,6 +183,50 @@ async def test_credentials_of_a_cloud_are_never_reached_whatever_is_allowed():
         with spying() as seen, pytest.raises(Refused):
             await get(f"http://{url}/", guard)
         assert seen == []
+
+
+# One parser for what is judged and what is reached
+
+HOSTS = [
+    "http://straße.de/", "http://faß.de/", "http://ς.gr/", "http://bücher.de/", "http://BÜCHER.de", "http://xn--bcher-kva.de/", "https://Example.ORG:443/x", "http://[2606:4700:0:0::1]/",
+    "http://[2606:4700::0001]:80/", "http://1.1.1.1/", "http://日本.jp/", "http://①.de/", "http://a.org./", "http://a。b/", "http://0x7f.1/", "ftp://a.org/", "http://u@a.org/", "x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", HOSTS)
+def test_a_rule_reads_a_host_as_the_guard_does(url: str):
+    try:
+        reached = Guard().target(url).host
+    except Refused:
+        reached = ""
+    assert host_of(url) == reached
+    if reached:
+        shown = urlsplit(url).netloc
+        bare = shown.rpartition(":")[0] if shown.endswith((":80", ":443")) else shown
+        for level in ("deny", "allow"):
+            rule = Rule.read(level, f"web_fetch: {bare}")  # type: ignore[arg-type]
+            assert Rules([rule]).judge("web_fetch", {"url": url}, Path()) is rule
+            assert Rules([rule]).judge("web_fetch", {"url": "https://other.example/"}, Path()) is None
+
+
+@pytest.mark.parametrize("one, other", [
+    ("bücher.de", "http://xn--bcher-kva.de/"), ("xn--strae-oqa.de", "http://straße.de/"), ("[2606:4700:0:0:0:0:0:1]", "http://[2606:4700::1]/"), ("*.bücher.de", "http://a.BÜCHER.de/"),
+])  # fmt: skip
+def test_two_spellings_of_one_host_are_one(one: str, other: str):
+    rule = Rule.read("deny", f"web_fetch: {one}")
+    assert Rules([rule]).judge("web_fetch", {"url": other}, Path()) is rule
+
+
+@pytest.mark.parametrize("pattern", ["https://x/", "a/b", "a.org:443", "u@a.org", "①.de", "127.1", "*", "*.", "a..b", "[::1", "a b", "*.[::1]"])
+def test_what_is_no_host_is_no_rule(pattern: str):
+    with pytest.raises(UsageError):
+        Rule.read("deny", f"web_fetch: {pattern}")
+
+
+def test_a_strasse_is_no_straße():
+    rules = Rules([Rule.read("deny", "web_fetch: straße.de"), Rule.read("allow", "web_fetch: strasse.de")])
+    assert str(rules.judge("web_fetch", {"url": "https://straße.de/"}, Path())) == "web_fetch: straße.de"
+    assert str(rules.judge("web_fetch", {"url": "https://strasse.de/"}, Path())) == "web_fetch: strasse.de"
 
 
 # Redirects

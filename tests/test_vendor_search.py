@@ -338,6 +338,14 @@ async def test_an_answer_that_broke_off_is_counted_at_its_dearest(tmp_path: Path
     assert done.usage.cost_usd == pytest.approx(2 * cost_of(CLAUDE, Usage(input=10, output=5)) + 2 * most)
 
 
+@pytest.mark.parametrize("body", [b"<html>busy</html>", b"[1, 2]", b'{"type": "error", "error": {"type": "api_error", "message": "no"}}'])
+@pytest.mark.parametrize("model", [CLAUDE, GPT])
+async def test_an_answer_of_no_use_is_counted_at_its_dearest(tmp_path: Path, duck: Site, model: str, body: bytes):
+    end, done = await _after(Recording(body), model, tmp_path)
+    assert "did not search" in end.result and "which is counted" in end.result and "one result of duckduckgo" in end.result
+    assert done.usage.cost_usd is not None and done.usage.cost_usd > 0.01
+
+
 async def test_what_broke_off_is_not_made_again_beyond_the_cost_limit(tmp_path: Path):
     with FakeVendor([asks(), Recording(b""), "found"]) as vendor:
         end, done = await told(agent(vendor, CLAUDE, tmp_path, max_cost=0.2))

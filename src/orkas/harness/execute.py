@@ -146,7 +146,7 @@ async def _attempt(
     try:
         return await _run(call, tools, policy, context, approved)
     except OrkasError as error:
-        return _failure(str(error))
+        return _failure(str(error), origin=error.origin)
     except (Aborted, asyncio.CancelledError) as error:
         task = asyncio.current_task()
         if context.abort.fired or (task is not None and task.cancelling()):
@@ -182,6 +182,8 @@ async def _run(
     verdict = policy.decide(tool.name, call.arguments, context, of=tool)
     if verdict.verdict != "allow" and not (verdict.verdict == "ask" and _is(approved, tool, call, context)):
         return _failure(f"Refused by policy, not run: {'; '.join(verdict.reasons)}")
+    if getattr(tool, "network", False):
+        context = _judging(policy, tool, context)
     touches = getattr(tool, "touches", None)
     if context.undo is None or touches is None:
         with context.abort.guard():
@@ -190,6 +192,11 @@ async def _run(
         with context.abort.guard():
             result = await tool.run(call.arguments, context)
     return _tidy(result)
+
+
+def _judging(policy: Policy, tool: Tool, context: ToolContext) -> ToolContext:
+    """The context with the policy at hand, for a call that strangers may lead on."""
+    return replace(context, onward=lambda arguments: policy.decide(tool.name, arguments, context, of=tool))
 
 
 def _is(approved: str, tool: Tool, call: ToolCall, context: ToolContext) -> bool:
@@ -241,8 +248,8 @@ def _look(task: asyncio.Future[Any]) -> None:
         task.exception()
 
 
-def _failure(text: str, *, fault: bool = False) -> ToolResult:
-    return ToolResult(hide(well_formed(text)), is_error=True, fault=fault)
+def _failure(text: str, *, fault: bool = False, origin: str | None = None) -> ToolResult:
+    return ToolResult(hide(well_formed(text)), is_error=True, fault=fault, origin=origin)
 
 
 def _offer(tools: Mapping[str, Tool]) -> str:

@@ -17,6 +17,7 @@ from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import Image, scrub
 
 if TYPE_CHECKING:
+    from orkas.harness.policy import Verdict
     from orkas.harness.undo.keeper import Keeper
     from orkas.infra.jobs import Jobs
     from orkas.infra.sandbox import Backend
@@ -44,6 +45,9 @@ class ToolContext(msgspec.Struct, eq=False):
     seated: Callable[[], tuple[LLMProvider, str]] | None = None
     """Who answers in this turn now, for requests beside it: the provider, and the model's id there. None: nobody.
     May raise ``UsageError``."""
+    onward: Callable[[Mapping[str, Any]], Verdict] | None = None
+    """What the policy says of the same tool with other arguments, for a call that is led on: a redirect to another
+    host. What it would ask about is not done in this call. None: nobody judges."""
     jobs: Jobs | None = None
     """Commands in the background; None: there can be none, for whoever calls does not stay."""
     undo: Keeper | None = None

@@ -38,6 +38,9 @@ class OrkasError(Exception):
     Values of secrets that this process knows are taken out of it, whoever put them there.
     """
 
+    origin: str | None = None
+    """``web`` where its sentence holds words of strangers, framed: whoever tells it hands that on."""
+
     def __init__(self, message: str, *, hint: str = "") -> None:
         message, hint = hide(message), hide(hint)
         super().__init__(message)
@@ -62,6 +65,9 @@ class ProviderError(OrkasError):
     ``botched``: the model wrote a call that its own vendor does not take; another try may be a better one.
     ``reached``: False when not even a connection came about. ``local``: the address is this machine's own.
     """
+
+    answered = False
+    """The vendor did what was asked (HTTP 200) and only its answer is of no use: it may have to be paid."""
 
     def __init__(
         self,

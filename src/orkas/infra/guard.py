@@ -20,7 +20,10 @@ import msgspec
 from orkas.infra.errors import PolicyError
 from orkas.infra.threads import in_thread
 
-__all__ = ["Allowed", "Guard", "Lookup", "Misspelled", "Refused", "Target", "forbidden", "is_metadata"]
+__all__ = [
+    "Allowed", "Guard", "Lookup", "Misspelled", "Refused", "Target", "forbidden", "host_named", "host_of",
+    "is_metadata",
+]  # fmt: skip
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
@@ -215,41 +218,14 @@ class Guard:
         Raises:
             Refused: it has not the plain form of one, or names what may not be reached. One sentence says why.
         """
-        url = url.strip(" ")
-        if len(url) > _LONGEST:
-            raise Misspelled(f"the address is longer than {_LONGEST:,} characters", hint="give a shorter one")
-        if not url.isprintable() or "\\" in url:
-            raise Misspelled(f"the address {url[:200]!r} holds characters that no address has", hint=_PLAIN)
-        found = _URL.fullmatch(url)
-        if found is None or not found["rest"].startswith("//"):
-            raise Misspelled(f"{url[:200]!r} is no address of a page", hint=_PLAIN)
-        scheme = found["scheme"].lower()
-        if scheme not in ("http", "https"):
-            raise Misspelled(f"addresses that begin with {scheme[:30]}: cannot be fetched", hint=_PLAIN)
-        authority, path = _split(found["rest"][2:])
-        host, port = self._authority(authority)
-        port = port if port is not None else {"http": 80, "https": 443}[scheme]
+        scheme, host, named_port, path = _taken_apart(url)
+        port = named_port if named_port is not None else {"http": 80, "https": 443}[scheme]
         local = any(entry.covers(host, port) for entry in self._allow)
         if port not in _PORTS and not local:
             raise Refused(f"port {port} is not open to the web tools", hint=_allow(host, port))
         target = Target(scheme, host, port, path, local)
         self._check_host(target)
         return target
-
-    def _authority(self, text: str) -> tuple[str, int | None]:
-        if "@" in text:
-            raise Refused("the address holds a user name or password, which is not sent", hint="give it without")
-        if text.startswith("["):
-            inside, closed, rest = text[1:].partition("]")
-            host, port = _v6(inside) if closed else "", rest.removeprefix(":")
-            if not host or (rest and not rest.startswith(":")):
-                raise Misspelled(f"{text[:200]!r} is no host", hint=_PLAIN)
-        else:
-            name, _, port = text.partition(":")
-            host = _plain_name(name)
-        if not _PORT.fullmatch(port) or (port and not 0 < int(port) < 65536):
-            raise Misspelled(f"{port[:20]!r} is no port", hint=_PLAIN)
-        return host, int(port) if port else None
 
     def _check_host(self, target: Target) -> None:
         """What can be told without asking what the name stands for."""
@@ -300,6 +276,57 @@ def _allow(host: str, port: int) -> str:
 
 def _named(target: Target, address: Address) -> str:
     return f"{target.host} is" if target.host == str(address) else f"{target.host} stands for {address},"
+
+
+def host_of(url: str) -> str:
+    """The host of a page's address, exactly as it would be reached; empty where this is no address of a page."""
+    try:
+        return _taken_apart(url)[1]
+    except Refused:
+        return ""
+
+
+def host_named(text: str) -> str:
+    """A host by itself (``docs.python.org``, ``bücher.de``, ``[fd00::1]``) as an address of it would reach it; empty
+    where it is none."""
+    return host_of(f"http://{text}/") if not set(text) & set("/?#@") and not re.search(r":\d*\Z", text) else ""
+
+
+def _taken_apart(url: str) -> tuple[str, str, int | None, str]:
+    """Scheme, host, port where one is named, and path. The one place where an address is read.
+
+    Raises:
+        Refused: it has not the plain form of one.
+    """
+    url = url.strip(" ")
+    if len(url) > _LONGEST:
+        raise Misspelled(f"the address is longer than {_LONGEST:,} characters", hint="give a shorter one")
+    if not url.isprintable() or "\\" in url:
+        raise Misspelled(f"the address {url[:200]!r} holds characters that no address has", hint=_PLAIN)
+    found = _URL.fullmatch(url)
+    if found is None or not found["rest"].startswith("//"):
+        raise Misspelled(f"{url[:200]!r} is no address of a page", hint=_PLAIN)
+    scheme = found["scheme"].lower()
+    if scheme not in ("http", "https"):
+        raise Misspelled(f"addresses that begin with {scheme[:30]}: cannot be fetched", hint=_PLAIN)
+    authority, path = _split(found["rest"][2:])
+    return scheme, *_authority(authority), path
+
+
+def _authority(text: str) -> tuple[str, int | None]:
+    if "@" in text:
+        raise Refused("the address holds a user name or password, which is not sent", hint="give it without")
+    if text.startswith("["):
+        inside, closed, rest = text[1:].partition("]")
+        host, port = _v6(inside) if closed else "", rest.removeprefix(":")
+        if not host or (rest and not rest.startswith(":")):
+            raise Misspelled(f"{text[:200]!r} is no host", hint=_PLAIN)
+    else:
+        name, _, port = text.partition(":")
+        host = _plain_name(name)
+    if not _PORT.fullmatch(port) or (port and not 0 < int(port) < 65536):
+        raise Misspelled(f"{port[:20]!r} is no port", hint=_PLAIN)
+    return host, int(port) if port else None
 
 
 def _split(rest: str) -> tuple[str, str]:

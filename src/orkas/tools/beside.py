@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from orkas.infra.errors import ProviderError
 
-__all__ = ["asked"]
+__all__ = ["asked", "may_cost"]
 
 T = TypeVar("T")
 _RETRIES = 2
@@ -32,3 +32,10 @@ async def asked(asking: Callable[[], Awaitable[T]], say: Callable[[str], None], 
             wait = retries.wait(error, spare=brief)
             say(f"{error.message}; asking again in {wait:.0f} s (attempt {retries.ordinal + 1})")
         await asyncio.sleep(wait)
+
+
+def may_cost(error: ProviderError) -> bool:
+    """Whether a request that failed may have to be paid all the same: it was answered, or broke off under way, when
+    the vendor had perhaps done its work."""
+    broke_off = error.class_ in ("connection", "timeout") and error.reached and error.status is None
+    return error.answered or broke_off

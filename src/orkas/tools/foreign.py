@@ -17,26 +17,48 @@ if TYPE_CHECKING:
 __all__ = ["WEB", "framed", "is_foreign", "marked", "plain"]
 
 _KEY = os.urandom(32)
-_UNSEEN = dict.fromkeys([
-    *range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0x7F, 0xA0), 0xAD, 0x180E, 0x200B, 0x2060, 0xFEFF,
-    *range(0x2061, 0x2065), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xE0000, 0xE0080),
-])  # fmt: skip
-"""Characters that a person reading the page does not see and a model may: control codes, zero-width ones that no
-script needs for its spelling, marks of direction, and the invisible copy of ASCII."""
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+)
+"""Characters that a person reading the page does not see and a model may: control codes, zero-width ones and fillers
+that no script needs for its spelling, marks of direction, and the invisible copy of ASCII."""
+_JOINED = (
+    "\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\ua840-\ua87f\ufb50-\ufdff\ufe70-\ufefc"
+    "\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001faff"
+)
+_IDLE_JOINERS = re.compile(f"(?<![{_JOINED}])[\u200c\u200d]")
+"""Joiners where nothing is joined: they have a function in Arabic, Indic and like scripts, and in emoji."""
+_IDLE_SELECTORS = re.compile(
+    "(?<![\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])(?!(?<=[#*0-9])\ufe0f\u20e3)[\ufe00-\ufe0f]"
+    "|(?<![\u1807-\u18aa])[\u180b-\u180d\u180f]|(?<![\u2801-\u28ff])\u2800(?![\u2801-\u28ff])"
+)
+"""Selectors of a variant that does not exist, and the blank of Braille outside of Braille."""
+_LINE_ENDS = re.compile("\r\n?|[\u2028\u2029\x85]")
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
 
 
 def plain(text: str) -> str:
     """The text without what cannot be seen in it, and without long runs of empty lines."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not text.isascii() or not text.isprintable():
-        text = text.translate(_UNSEEN)
+    text = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text))
+    if not text.isascii():
+        text = _IDLE_JOINERS.sub("", _IDLE_SELECTORS.sub("", text))
     return _BLANK_LINES.sub("\n\n", text)
+
+
+_MARKS = re.compile(r"[\[［【](?=\s{0,9}(?:begin|end)\s{1,9}of\s{1,9}foreign\s{1,9}text)", re.IGNORECASE)
+_PICTURES = re.compile(r"!(?=\[(?:[^\]]{0,200}\]){1,4}[(\[])")
+"""The beginning of a picture in Markdown."""
 
 
 def framed(text: str, source: str) -> str:
     """The text between two marks that name it as data. The marks hold a word that nobody outside of this process can
-    compute and that belongs to this very text, so no text can hold its own; the same text has the same marks."""
+    compute and that belongs to this very text, so no text can hold its own; the same text has the same marks.
+
+    A line in the text that looks like a mark loses its bracket, and a picture in Markdown becomes words, so that no
+    display of the text fetches it."""
+    if "[" in text or "［" in text or "【" in text:
+        text = _PICTURES.sub("! ", _MARKS.sub("(", text))
     source = plain(source).replace("\n", " ")[:300]
     word = blake2b(f"{source}\n{text}".encode("utf-8", "replace"), key=_KEY, digest_size=6).hexdigest()
     return (

@@ -6,7 +6,7 @@ import base64
 import os
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,10 +18,10 @@ from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_
 from orkas.infra.amounts import counted, usd
 from orkas.infra.errors import OrkasError, ProviderError, ToolFailed, UsageError
 from orkas.infra.known import hide
-from orkas.infra.messages import Image, Text, UserMessage
+from orkas.infra.messages import AssistantMessage, Image, Text, UserMessage
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
-from orkas.tools.beside import asked
+from orkas.tools.beside import asked, may_cost
 from orkas.tools.files import Draft, check_new_name, temporary_name
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ MAX_REFERENCES = 4
 _KINDS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
 _NAME = 40
 """Characters of the prompt that a file is called after."""
+_LONGEST_NAME = 200
+"""Bytes. File systems take 255, of which a number and the name of the draft need some."""
 
 
 class GenerateImageInput(msgspec.Struct, forbid_unknown_fields=True):
@@ -109,23 +111,24 @@ class GenerateImage:
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         given = check_arguments(arguments, GenerateImageInput)
         _check(given)
-        if not context.payable(self.price):
-            raise ToolFailed(self._too_dear(), hint="go on without a picture, or tell the user")
         references = await in_thread(_references, given.references, context)
         stem = _stem(given)
-        check_new_name(Place(context.cwd, stem + ".png"))  # what cannot be saved is told before it is paid for
-        image, words = await self._drawn(given, references, context)
-        data = await self._bytes(image, context)
-        name, image = await in_thread(_save, data, image, stem, context)
-        return self._told(name, image, data, words)
-
-    def _too_dear(self) -> str:
-        if self.price is None:
-            return "this turn has a cost limit, and what a picture costs is not known"
-        return f"a picture costs {usd(self.price)}, which would pass the cost limit of this turn"
+        _check_name(Place(context.cwd, stem + ".png"))  # what cannot be saved is told before it is paid for
+        drawing = _Drawing(self.price, context)
+        shown: list[Image] = []
+        try:
+            image, words = await self._drawn(given, references, context, drawing)
+            data = await self._bytes(image, context)
+            shown = _shown(data)
+            name, image = await in_thread(_save, data, image, stem, context)
+        except (OrkasError, OSError) as error:
+            if not drawing.cost and not shown:
+                raise
+            return drawing.lost(str(error), shown)
+        return self._told(name, image, data, words, drawing)
 
     async def _drawn(
-        self, given: GenerateImageInput, references: list[Image], context: ToolContext
+        self, given: GenerateImageInput, references: list[Image], context: ToolContext, drawing: _Drawing
     ) -> tuple[Image, str]:
         """The picture, and what the model said with it."""
         from orkas.providers.base import CompletionParams
@@ -140,7 +143,7 @@ class GenerateImage:
         context.progress(f"asking {self.model}")
         try:
             params = CompletionParams(model=model, messages=[message])
-            reply = await asked(lambda: provider.complete(params), context.progress)
+            reply = await asked(lambda: drawing.attempt(provider.complete(params)), context.progress)
         except ProviderError as error:
             raise ToolFailed(f"no picture was drawn: {error.message}", hint=error.hint) from None
         finally:
@@ -162,7 +165,7 @@ class GenerateImage:
             raise ToolFailed(f"the picture was drawn and could not be fetched (HTTP {page.status})", hint="try again")
         return page.body
 
-    def _told(self, name: str, image: Image, data: bytes, words: str) -> ToolResult:
+    def _told(self, name: str, image: Image, data: bytes, words: str, drawing: _Drawing) -> ToolResult:
         from orkas.harness.images import MAX_IMAGE_BYTES
 
         text = f"saved as {name} ({counted(len(data), 'byte')}, {image.media_type})"
@@ -173,7 +176,59 @@ class GenerateImage:
         shown = [image] if len(data) <= MAX_IMAGE_BYTES else []
         if not shown:
             text += "\nIt is too large to be shown to you."
-        return ToolResult(text, shown, cost_usd=self.price)
+        return ToolResult(text, shown, cost_usd=drawing.cost)
+
+
+class _Drawing:
+    """Attempts at one picture. Whatever the vendor answered is counted, also where nothing could be made of it."""
+
+    def __init__(self, price: float | None, context: ToolContext) -> None:
+        self.paid = 0
+        """Attempts that may have to be paid."""
+        self._price, self._context = price, context
+        self._payable = False
+
+    @property
+    def cost(self) -> float | None:
+        """USD; None: the price is not known."""
+        return None if self._price is None else self._price * self.paid
+
+    async def attempt(self, reply: Coroutine[Any, Any, AssistantMessage]) -> AssistantMessage:
+        """
+        Raises:
+            ToolFailed: it would pass the cost limit.
+            ProviderError: as the request.
+        """
+        if not self._payable and not self._context.payable(self._price):
+            reply.close()
+            raise ToolFailed(self._too_dear(), hint="go on without a picture, or tell the user")
+        self._payable = True
+        try:
+            message = await reply
+        except ProviderError as error:
+            if may_cost(error):
+                self._spent()
+            raise
+        self._spent()
+        return message
+
+    def _spent(self) -> None:
+        self.paid += 1
+        self._payable = False
+
+    def lost(self, why: str, shown: list[Image]) -> ToolResult:
+        """The result where no picture was saved and there may be a bill. ``shown``: the picture, where one came."""
+        text = f"the picture was drawn and could not be saved: {why}" if shown else why
+        if self.cost is None:
+            text += "\nWhat it cost is not known here and not counted."
+        else:
+            text += f"\nIt may have cost {usd(self.cost)}, which is counted."
+        return ToolResult(text, shown, is_error=True, cost_usd=self.cost)
+
+    def _too_dear(self) -> str:
+        if self._price is None:
+            return "this turn has a cost limit, and what a picture costs is not known"
+        return f"a picture costs {usd(self._price)}, which would pass the cost limit of this turn"
 
 
 def _check(given: GenerateImageInput) -> None:
@@ -183,6 +238,12 @@ def _check(given: GenerateImageInput) -> None:
         raise ToolFailed("the prompt holds one of the user's keys, which is not sent", hint="say it without")
     if len(given.references) > MAX_REFERENCES:
         raise ToolFailed(f"{len(given.references)} references are too many: up to {MAX_REFERENCES} are taken")
+
+
+def _check_name(place: Place) -> None:
+    check_new_name(place)
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in place.parts):
+        raise ToolFailed(f"a name in the path has more than {_LONGEST_NAME} bytes", hint="choose a shorter one")
 
 
 def _references(paths: list[str], context: ToolContext) -> list[Image]:
@@ -247,6 +308,16 @@ def _save(data: bytes, image: Image, stem: str, context: ToolContext) -> tuple[s
         folder.sync()
     shown = image if image.data else replace(image, data=base64.b64encode(data).decode("ascii"), vendor=None)
     return str(Path(place.name).with_name(name)), replace(shown, media_type=kind)
+
+
+def _shown(data: bytes) -> list[Image]:
+    """The picture as it can be shown; nothing where it is none that is known, or too large."""
+    from orkas.harness.images import MAX_IMAGE_BYTES, media_type
+
+    kind = media_type(data[:16])
+    if kind is None or len(data) > MAX_IMAGE_BYTES:
+        return []
+    return [Image(media_type=kind, data=base64.b64encode(data).decode("ascii"))]
 
 
 def _put(folder: Folder, draft: str, stem: str, ending: str) -> str:

@@ -99,6 +99,17 @@ class WebFetch:
         if self._document is not None and self._document[0] == url:
             return self._document[1]
         context.progress(f"fetching {url[:200]!r}")
-        page = await get(url, self._guard())
+        page = await get(url, self._guard(), judge=lambda to: _against(to, context))
         self._document = (url, page) if page.body.startswith((b"%PDF-", b"PK")) else None
         return page
+
+
+def _against(url: str, context: ToolContext) -> str:
+    """What speaks against going on to where a redirect leads: the user's rules hold for every host on the way."""
+    if context.onward is None:
+        return ""
+    verdict = context.onward({"url": url})
+    if verdict.verdict == "allow":
+        return ""
+    way = "call web_fetch with it" if verdict.verdict == "ask" else "try another source"
+    return f"{'; '.join(verdict.reasons)}; {way}"

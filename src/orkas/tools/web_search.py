@@ -119,7 +119,7 @@ def _shown(hit: Hit) -> str:
 
 def _line(text: str, most: int) -> str:
     """Words without markup, on one line."""
-    from html import unescape
+    from orkas.tools.web.html import unescape
 
     words = " ".join(plain(unescape(re.sub(r"</?[a-zA-Z][^<>]{0,200}>", "", text[: 8 * most]))).split())
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"

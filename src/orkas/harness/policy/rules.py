@@ -12,9 +12,9 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -28,7 +28,6 @@ LEVELS: tuple[Level, ...] = ("allow", "ask", "deny")
 _TOOL = re.compile(r"[A-Za-z_][\w.-]*|\*")
 WEB = frozenset({"web_fetch"})
 _PATH_NAMES = ("path", "paths", "file", "files", "source", "target", "destination", "from", "to")
-_HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*|\[[0-9a-f:.]+\]")
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -65,7 +64,7 @@ class Rule(msgspec.Struct, frozen=True):
                 words = []
             if not words:
                 raise _no_rule(text, "its quotes do not match")
-        elif self.tool in WEB and not _HOST.fullmatch(self.pattern.lower()):
+        elif self.tool in WEB and not _host_pattern(self.pattern):
             raise _no_rule(text, "its pattern must be a host, such as docs.python.org or *.python.org")
 
     @property
@@ -289,25 +288,29 @@ def _below(name: str, folder: str, *, loose: bool) -> bool:
 
 
 def host_of(url: object) -> str:
-    """The host of a web address, in small letters; empty when it has none that can be compared."""
-    if not isinstance(url, str) or not url.isprintable() or "\\" in url:
-        return ""
-    try:
-        host = (urlsplit(url.strip()).hostname or "").rstrip(".").lower()
-    except ValueError:
-        return ""
-    try:
-        host = host if ":" in host else host.encode("idna").decode()
-    except UnicodeError:
-        return ""
-    return host if re.fullmatch(r"[a-z0-9:][a-z0-9.:_-]*", host) else ""
+    """The host of a web address as the tool would reach it; empty when it has none that can be compared."""
+    from orkas.infra import guard  # its parser is the only one: what is judged is what is reached
+
+    return guard.host_of(url) if isinstance(url, str) else ""
+
+
+@lru_cache(maxsize=256)
+def _host_pattern(pattern: str) -> str:
+    """A pattern of hosts as hosts are compared; empty where it is none."""
+    from orkas.infra import guard
+
+    name = pattern.removeprefix("*.")
+    host = guard.host_named(name)
+    if pattern.startswith("*."):
+        return f"*.{host}" if host and not host.replace(".", "").isdecimal() and ":" not in host else ""
+    return host
 
 
 def _host_met(rule: Rule, host: str) -> bool:
     """Label by label. An address without a host is met by whatever tightens."""
     if not host:
         return rule.level != "allow"
-    pattern = rule.pattern.lower().rstrip(".").strip("[]")
+    pattern = _host_pattern(rule.pattern)
     if pattern.startswith("*."):
         return host.endswith(pattern[1:])
     return host == pattern

@@ -53,7 +53,10 @@ def _blocks(body: dict[str, Any]) -> list[Block]:
     for item in listed(body.get("data")):
         if (image := picture(item.get("b64_json"))) is not None:
             blocks.append(image)
-        elif isinstance(url := item.get("url"), str) and url:
+        elif isinstance(url := item.get("url"), str) and url.lstrip()[:5].lower() == "data:":
+            if (image := picture(url.lstrip())) is not None:
+                blocks.append(image)
+        elif isinstance(url, str) and url:
             blocks.append(Image(media_type="image/png", vendor={"url": url}))
     return blocks
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -27,19 +28,30 @@ def asked(params: CompletionParams) -> tuple[str, list[Image]]:
     return words, [block for block in content if isinstance(block, Image)]
 
 
+_DATA = re.compile(r"data:([\w.+-]{1,40}/[\w.+-]{1,40})?[^,]{0,200},", re.IGNORECASE)
+
+
 def picture(data: Any, kind: Any = None) -> Image | None:
-    """A picture that came as base64, its type told by its own bytes."""
+    """A picture that came as base64, in lines, as an address that holds it (``data:``) or plainly; its type told by its
+    own bytes."""
     if not isinstance(data, str) or not data:
         return None
+    if found := _DATA.match(data):
+        data, kind = data[found.end() :], found[1] or kind
+    data = "".join(data.split()).rstrip("=")
+    data = data.translate(_ORDINARY) + "=" * (-len(data) % 4)
     try:
-        head = base64.b64decode(data[:64] + "=" * (-len(data[:64]) % 4))
-        base64.b64decode(data, validate=True)
+        head = base64.b64decode(data, validate=True)[:16]
     except (ValueError, binascii.Error):
         return None
-    own = {b"\x89PNG": "image/png", b"\xff\xd8\xff\xe0": "image/jpeg", b"RIFF": "image/webp"}.get(head[:4])
-    if own is None and head[:3] == b"\xff\xd8\xff":
+    own = {b"\x89PNG": "image/png", b"RIFF": "image/webp", b"GIF8": "image/gif"}.get(head[:4])
+    if head[:3] == b"\xff\xd8\xff":
         own = "image/jpeg"
-    return Image(media_type=own or (kind if isinstance(kind, str) else "image/png"), data=data)
+    return Image(media_type=own or (kind if isinstance(kind, str) else "image/png"), data=data) if head else None
+
+
+_ORDINARY = str.maketrans("-_", "+/")
+"""The alphabet of addresses as that of mail."""
 
 
 def address_of(image: Image) -> str:
@@ -84,12 +96,23 @@ class Whole:
         return []
 
     def close(self) -> AssistantMessage:
+        try:
+            return self._closed()
+        except ProviderError as error:
+            error.answered = True  # whatever is wrong with it, it was drawn
+            raise
+
+    def _closed(self) -> AssistantMessage:
         if self._size > _MOST:
             raise ProviderError(f"the picture is larger than {_MOST // 2**20} MB", class_="invalid_request")
+        whole = b"".join(self._pieces)
+        if whole.strip() and whole.lstrip()[:1] not in (b"{", b"["):  # asking again would only be paid again
+            what = "the vendor answered with something else than JSON"
+            raise ProviderError(what, class_="invalid_request", hint="check its base URL")
         try:
-            body = json.loads(b"".join(self._pieces))
+            body = json.loads(whole)
         except (ValueError, RecursionError):
-            what = "the reply broke off" if self._pieces else "the reply was empty"
+            what = "the reply broke off" if whole.strip() else "the reply was empty"
             raise ProviderError(what, class_="connection", hint="try again") from None
         blocks = self._read(scrub(body) if isinstance(body, dict) else {})
         if not any(isinstance(block, Image) for block in blocks):

@@ -62,6 +62,13 @@ class Noting:
         return []
 
     def close(self) -> AssistantMessage:
+        try:
+            return self._closed()
+        except ProviderError as error:
+            error.answered = True  # whatever is wrong with it, the vendor may have searched
+            raise
+
+    def _closed(self) -> AssistantMessage:
         if self._size > _MOST:
             what = f"{self._vendor} answered with more than {_MOST // 2**20} MB"
             raise ProviderError(what, class_="invalid_request", hint="search with other words")

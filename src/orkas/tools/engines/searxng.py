@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from orkas.tools.engines.base import EngineFailed, Hit, ask_json, query_of, rows
+from orkas.tools.engines.base import EngineFailed, Hit, Settings, ask_json, query_of, rows
 
 __all__ = ["SearXNG"]
+
+
+_SETTINGS = Settings("SEARXNG_BASE_URL or search.searxng")
 
 
 class SearXNG:
@@ -16,7 +19,8 @@ class SearXNG:
     async def search(self, query: str, count: int) -> list[Hit]:
         url = query_of(f"{self._base}/search", {"q": query, "format": "json"})
         try:
-            answer = await ask_json("SearXNG", url, {"accept": "application/json"}, having=("results",))
+            headers = {"accept": "application/json"}
+            answer = await ask_json("SearXNG", url, headers, having=("results",), settings=_SETTINGS)
         except EngineFailed as error:
             if "HTTP 403" in error.message:
                 error.hint = "the user has to enable the format json under search.formats in its settings"

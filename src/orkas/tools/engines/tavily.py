@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from orkas.infra.secrets import Secret
-from orkas.tools.engines.base import Hit, ask_json, rows
+from orkas.tools.engines.base import Hit, Settings, ask_json, rows
 
 __all__ = ["Tavily"]
+
+
+_SETTINGS = Settings("TAVILY_BASE_URL", "TAVILY_API_KEY")
 
 
 class Tavily:
@@ -20,5 +23,6 @@ class Tavily:
     async def search(self, query: str, count: int) -> list[Hit]:
         body = msgspec.json.encode({"query": query[:400], "max_results": min(count, 20), "search_depth": "basic"})
         headers = {"content-type": "application/json", "authorization": f"Bearer {self._key.reveal()}"}
-        answer = await ask_json("Tavily", f"{self._base}/search", headers, body, having=("results",))
+        url = f"{self._base}/search"
+        answer = await ask_json("Tavily", url, headers, body, having=("results",), settings=_SETTINGS)
         return rows(answer.get("results"), snippet="content")

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from orkas.infra.errors import ProviderError, UsageError
-from orkas.tools.beside import asked
+from orkas.tools.beside import asked, may_cost
 from orkas.tools.engines.base import EngineFailed, Found, Hit
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class VendorSearch:
 
 
 class _Asking:
-    """Attempts at one search. What broke off is counted at its dearest: the vendor may have searched all the same."""
+    """Attempts at one search. What broke off, or was answered with what is of no use, is counted at its dearest: the
+    vendor may have searched all the same."""
 
     def __init__(self, search: Search, query: str, context: ToolContext) -> None:
         self.lost: float | None = 0.0
@@ -76,7 +77,7 @@ class _Asking:
         try:
             return await self._search.ask(self._query)
         except ProviderError as error:
-            if error.class_ in ("connection", "timeout") and error.reached and error.status is None:
+            if may_cost(error):
                 self.broke_off()
             raise
 
@@ -121,7 +122,7 @@ def _too_dear(vendor: str, usd: float | None) -> str:
 def _failure(vendor: str, findings: Findings) -> str:
     """Why nothing was found, where that is a failure; empty where it is an answer."""
     if findings.refusal:
-        return f"{vendor} did not search: {' '.join(findings.refusal.split())[:300]}"
+        return f"{vendor} did not search: the model refused"  # in what words is not repeated: it has read pages
     if findings.error:
         code = re.sub(r"[^a-z_]", "", findings.error.lower())[:40]
         return f"{vendor} {_WHY.get(code, f'failed to search ({code})')}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
 from orkas.tools.web.html import Element, Node, parse
-from orkas.tools.web.markdown import Reader, hidden
+from orkas.tools.web.markdown import Facts, Reader, hidden
+from orkas.tools.web.styles import Sheet
 
 __all__ = ["Article", "read_page"]
 
@@ -36,10 +38,12 @@ class Article(msgspec.Struct):
     """Where the page sends its reader by itself."""
 
 
-def read_page(html: str, url: str) -> Article:
-    """The main text of a page as Markdown, its links made absolute."""
-    page = parse(html)
+def read_page(html: str, url: str, check: Callable[[], None] = lambda: None) -> Article:
+    """The main text of a page as Markdown, its links made absolute. ``check`` is called now and then and may raise to
+    end it."""
+    page = parse(html, check)
     title, base, refresh = "", url, ""
+    sheet = Sheet()
     for element in page.walk():
         if element.tag == "title" and not title:
             title = " ".join(element.text().split())[:300]
@@ -49,35 +53,55 @@ def read_page(html: str, url: str) -> Article:
             refresh = re.sub(r"(?i)^.{0,30}?url\s*=\s*", "", element.get("content")[:2_000]).strip(" '\"")
         elif element.tag == "body":
             break
-    _tidy(page)
+    for element in page.walk():
+        if element.tag == "style" and element.children:
+            sheet.read("".join(c for c in element.children if isinstance(c, str)))
+    _bare(page, sheet, check)
+    facts = Facts.of(page)
+    removed: list[tuple[Element, list[Node]]] = []
+    _tidy(page, facts, removed)
     weights: dict[int, float] = {}
     _weigh(page, weights)
-    reader = Reader(base, page)
+    reader = Reader(base, facts, check)
     text = reader.blocks(_main(page, weights))
     if len(text) < _LITTLE:  # nothing stood out: everything that can be seen, rather than little
-        text = max(text, Reader(base, whole := parse(html)).blocks(whole), key=len)
+        for element, children in removed:
+            element.children = children
+        text = max(text, reader.blocks(page), key=len)
     return Article(title, text, "cut" in page.attributes, refresh)
 
 
-def _tidy(element: Element, inside: bool = False) -> None:
-    """Take out what no reader sees, and what surrounds the text of every page of a site."""
+def _bare(page: Element, sheet: Sheet, check: Callable[[], None]) -> None:
+    """Take out what no reader sees: it is no part of the page, whichever of its parts is read."""
+    waiting = [page]
+    seen = 0
+    while waiting:
+        element = waiting.pop()
+        seen += 1
+        if not seen % 1_000:
+            check()
+        element.children = [c for c in element.children if isinstance(c, str) or not hidden(c, sheet)]
+        waiting.extend(c for c in element.children if not isinstance(c, str))
+
+
+def _tidy(element: Element, facts: Facts, removed: list[tuple[Element, list[Node]]], inside: bool = False) -> None:
+    """Take out what surrounds the text of every page of a site. ``removed``: how it was."""
     inside = inside or element.tag in ("main", "article") or element.get("role") == "main"
-    kept: list[Node] = []
-    for child in element.children:
-        if isinstance(child, str):
-            kept.append(child)
-        elif not (hidden(child) or _is_furniture(child, inside)):
-            _tidy(child, inside)
-            kept.append(child)
-    element.children = kept
+    kept = [c for c in element.children if isinstance(c, str) or not _is_furniture(c, facts, inside)]
+    if len(kept) < len(element.children):
+        removed.append((element, element.children))
+        element.children = kept
+    for child in kept:
+        if not isinstance(child, str):
+            _tidy(child, facts, removed, inside)
 
 
-def _is_furniture(element: Element, inside: bool) -> bool:
+def _is_furniture(element: Element, facts: Facts, inside: bool) -> bool:
     """``inside``: of the text itself, where a header is its head."""
     if element.tag == "nav" or element.get("role") in _ROLES:
         return True
     if element.tag in _FURNITURE and not (inside and element.tag in ("header", "aside")):
-        return element.tag != "header" or not any(e.tag == "h1" for e in element.walk())
+        return element.tag != "header" or id(element) not in facts.heads
     marks = f"{element.get('id')} {element.get('class')}"
     return bool(_CONSENT.search(marks)) and element.tag not in ("html", "body", "main", "article")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 from urllib.parse import urljoin
 
 import msgspec
@@ -14,12 +15,16 @@ from orkas.infra.errors import ProviderError, ToolFailed
 from orkas.infra.guard import Guard, Misspelled, Refused, Target
 from orkas.infra.messages import well_formed
 from orkas.infra.net import Answer, Http, Limits
+from orkas.tools.foreign import WEB, framed
 
-__all__ = ["MAX_BYTES", "MAX_HOPS", "TOTAL_S", "Page", "get"]
+__all__ = ["MAX_BYTES", "MAX_HOPS", "TOTAL_S", "Elsewhere", "Page", "get"]
 
 MAX_BYTES = 10_000_000
 """Of a body, after decompression and as it came; what is beyond is not read."""
 MAX_HOPS = 5
+_MEMBERS = 1_000
+"""Pieces that a compressed body may be put together from; files that are made to be read from their middle have one for
+every 64 KB."""
 TOTAL_S = 30.0
 """Seconds for everything, redirects included."""
 _LIMITS = Limits(connect=10.0, first_byte=2 * TOTAL_S, idle=2 * TOTAL_S)
@@ -36,10 +41,25 @@ class Page(msgspec.Struct):
     body: bytes
     partial: bool = False
     """The body is longer, or its end did not arrive."""
+    moved: bool = False
+    """Redirects led to it."""
 
 
-async def get(url: str, guard: Guard, *, total_s: float = TOTAL_S) -> Page:
-    """The page at ``url``, after at most ``MAX_HOPS`` redirects.
+Judge: TypeAlias = Callable[[str], str]
+"""An address that a redirect leads to → why it is not followed in this call, and the way out; empty: it is."""
+
+
+class Elsewhere(ToolFailed):
+    """A redirect leads to where this call may not go."""
+
+    def __init__(self, asked: Target, why: str, to: str) -> None:
+        what = f"{asked.url} redirects to another host, where this call does not go: {why}"
+        super().__init__(f"{what}\n{framed(to, 'a redirect')}")
+        self.origin = WEB
+
+
+async def get(url: str, guard: Guard, *, total_s: float = TOTAL_S, judge: Judge = lambda _url: "") -> Page:
+    """The page at ``url``, after at most ``MAX_HOPS`` redirects. ``judge``: asked before another host is gone to.
 
     Nothing of the user goes along: no cookies, no credentials, no referrer.
 
@@ -52,53 +72,79 @@ async def get(url: str, guard: Guard, *, total_s: float = TOTAL_S) -> Page:
     try:
         async with asyncio.timeout(total_s):
             while True:
-                answered = await _ask(target, guard)
+                answered = await _ask(target, visited[0], guard)
                 if isinstance(answered, Page):
+                    answered.moved = len(visited) > 1
                     return answered
-                if answered in visited:
-                    raise ToolFailed(f"{visited[0].url} redirects in a circle", hint="try another address")
-                if len(visited) > MAX_HOPS:
-                    raise ToolFailed(
-                        f"{visited[0].url} redirects more than {MAX_HOPS} times", hint="fetch where it leads to"
-                    )
+                _check_hop(visited, answered, judge)
                 visited.append(target := answered)
     except TimeoutError:
-        raise ToolFailed(
-            f"{target.origin} did not send the page within {total_s:g} seconds", hint="try another source, or later"
-        ) from None
+        what = f"{_place(target, visited[0])} did not send the page within {total_s:g} seconds"
+        raise ToolFailed(what, hint="try another source, or later") from None
     except ProviderError as error:
         if error.reached:  # what the client says of it may hold words of the server
-            raise ToolFailed(f"{target.origin} broke off, or sent what is no HTTP", hint=_advice()) from None
-        raise ToolFailed(f"the page could not be got: {error.message}", hint=_advice()) from None
+            what = f"{_place(target, visited[0])} broke off, or sent what is no HTTP"
+            raise ToolFailed(what, hint=_advice()) from None
+        why = error.message if target is visited[0] else f"{_place(target, visited[0])} cannot be reached"
+        raise ToolFailed(f"the page could not be got: {why}", hint=_advice()) from None
 
 
-async def _ask(target: Target, guard: Guard) -> Page | Target:
+def _place(target: Target, first: Target) -> str:
+    """A host in words that are not a stranger's."""
+    return target.origin if target.host == first.host else f"where {first.url} redirects to"
+
+
+def _check_hop(visited: Sequence[Target], to: Target, judge: Judge) -> None:
+    first = visited[0]
+    if to in visited:
+        raise ToolFailed(f"{first.url} redirects in a circle", hint="try another address")
+    if len(visited) > MAX_HOPS:
+        raise ToolFailed(f"{first.url} redirects more than {MAX_HOPS} times", hint="fetch where it leads to")
+    if any(to.host == one.host for one in visited):
+        return
+    if why := judge(to.url):
+        raise Elsewhere(first, why, to.url)
+
+
+async def _ask(target: Target, first: Target, guard: Guard) -> Page | Target:
     """One request: the page, or where it has moved to."""
     try:
         addresses = await guard.addresses(target)
     except OSError as error:
         why = error.strerror or str(error)
-        raise ToolFailed(f"{target.host} is not known: {why}", hint=_advice()) from None
+        what = f"{target.host} is not known" if target.host == first.host else f"{_place(target, first)} is not known"
+        raise ToolFailed(f"{what}: {why}", hint=_advice()) from None
+    except Refused as error:
+        if target.host == first.host:
+            raise
+        raise _no_way(first, error) from None
     http = Http(limits=_LIMITS, only=addresses)
     try:
         async with http.get(target.url, {"accept": _ACCEPT, "accept-language": "en,*;q=0.5"}) as answer:
             location = answer.headers.get("location", "")
             if answer.status in _MOVED and location:
-                return _moved(target, location, guard)
+                return _moved(target, first, location, guard)
             body, partial = await _body(answer)
             return Page(target.url, answer.status, answer.headers, body, partial)
     finally:
         await http.aclose()
 
 
-def _moved(target: Target, location: str, guard: Guard) -> Target:
+def _moved(target: Target, first: Target, location: str, guard: Guard) -> Target:
     """Where a redirect leads: an address like every other, but for what is said of it."""
     try:
         return guard.target(_joined(target.url, location))
     except Misspelled:  # the server's words are not repeated as ours
-        raise Refused(f"{target.url} redirects to what is no plain address of a page", hint=_advice()) from None
+        raise Refused(f"{first.url} redirects to what is no plain address of a page", hint=_advice()) from None
     except Refused as error:
-        raise Refused(f"{target.url} redirects to where this does not go: {error.message}", hint=error.hint) from None
+        raise _no_way(first, error) from None
+
+
+def _no_way(first: Target, error: Refused) -> Refused:
+    """The refusal of an address that a server named: its words are the server's, but for what they mean."""
+    refused = Refused(f"{first.url} redirects to where this does not go\n{framed(str(error), 'a redirect')}")
+    refused.origin = WEB
+    return refused
 
 
 def _joined(base: str, location: str) -> str:
@@ -119,7 +165,8 @@ async def _body(answer: Answer) -> tuple[bytes, bool]:
     """The body without its compression, and whether it is only the beginning."""
     encoding = answer.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip"):
-        raise ToolFailed(f"the page is compressed in a way that was not asked for ({encoding[:40]})")
+        known = f" ({encoding})" if encoding in _PACKINGS else ""  # any other word is the server's own
+        raise ToolFailed(f"the page is compressed in a way that was not asked for{known}", hint="try another source")
     unpacker = _Unpacker(packed="gzip" in encoding)
     came = 0
     while True:
@@ -133,8 +180,11 @@ async def _body(answer: Answer) -> tuple[bytes, bool]:
             return unpacker.data, unpacker.unfinished
         came += len(data)
         unpacker.feed(data)
-        if unpacker.size > MAX_BYTES or came > MAX_BYTES:
+        if unpacker.size > MAX_BYTES or came > MAX_BYTES or unpacker.over:
             return unpacker.data[:MAX_BYTES], True
+
+
+_PACKINGS = frozenset(["br", "zstd", "deflate", "compress"])
 
 
 class _Unpacker:
@@ -145,6 +195,8 @@ class _Unpacker:
         self._gzip: zlib._Decompress | None = None
         self._pieces: list[bytes] = []
         self._ahead = b""
+        self._members = 0
+        self.over = False  # no more of it is taken
         self.size = 0
         self.unfinished = False
 
@@ -185,6 +237,10 @@ class _Unpacker:
             return self._gzip.unconsumed_tail
         rest = self._gzip.unused_data
         self._gzip = None  # another member may follow
+        self._members += 1
+        if self._members >= _MEMBERS and rest:
+            self.over, self.unfinished = True, True
+            return b""
         return rest if rest.startswith(b"\x1f\x8b") else b""
 
     def _take(self, data: bytes) -> None:

@@ -7,10 +7,10 @@ pages that were made for that.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
-from html import unescape
+from collections.abc import Callable, Iterator, Set
+from html import unescape as _unescape
 
-__all__ = ["Element", "Node", "parse"]
+__all__ = ["Element", "Node", "parse", "unescape"]
 
 _MOST = 250_000
 """Elements of a page; what follows is not read. Ten times what the longest pages of manuals have."""
@@ -79,12 +79,35 @@ class Element:
 Node = str | Element
 
 
-def parse(text: str) -> Element:
+_LONG_REFERENCE = re.compile(r"&#(?:0*+([0-9]*+)|[xX]0*+([0-9a-fA-F]*+));?")
+_DIGITS = 7
+"""Of the last character that there is."""
+
+
+def unescape(text: str) -> str:
+    """The text with its character references read; one that names no character is U+FFFD, however long it is."""
+    return _unescape(_LONG_REFERENCE.sub(_bounded, text)) if "&" in text else text
+
+
+def _bounded(found: re.Match[str]) -> str:
+    if len(found[0]) <= _DIGITS + 2:
+        return found[0]
+    hexadecimal = found[2] is not None
+    digits = (found[2] if hexadecimal else found[1]) or "0"
+    return "\ufffd" if len(digits) > _DIGITS else f"&#{'x' * hexadecimal}{digits};"
+
+
+_EVERY = 1_000
+"""Elements between two looks at whether somebody wants it to end."""
+
+
+def parse(text: str, check: Callable[[], None] = lambda: None) -> Element:
     """The tree of a page, below an element without a name. Never fails: whatever is no markup is text.
 
-    That element has the attribute ``cut`` when the page has more elements than are read.
+    That element has the attribute ``cut`` when the page has more elements than are read. ``check`` is called now and
+    then and may raise to end it.
     """
-    builder = _Builder()
+    builder = _Builder(check)
     at, end = 0, len(text)
     while at < end and builder.elements < _MOST:
         opened = text.find("<", at)
@@ -151,7 +174,7 @@ def _attributes(text: str, at: int) -> tuple[dict[str, str], int, bool]:
                 return given, len(text) + 1, False
             value, at = text[at + 1 : end], end + 1
         if len(given) < _ATTRIBUTES:
-            given.setdefault(found[1].lower(), unescape(value) if "&" in value else value)
+            given.setdefault(found[1].lower(), unescape(value))
     if gap := _GAP.match(text, at):
         at = gap.end()
     return given, (at + 1 if text[at : at + 1] == ">" else len(text) + 1), text[at - 1] == "/"
@@ -171,6 +194,8 @@ def _raw(text: str, at: int, tag: str, builder: _Builder) -> int:
         end += 2
     if tag in ("title", "textarea"):
         builder.words(text[at:end])
+    elif tag == "style":
+        builder.raw(text[at:end])
     builder.close(tag)
     return _behind(text, ">", end)
 
@@ -185,14 +210,18 @@ _TABLE = frozenset([
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[], None]) -> None:
         self.root = Element("")
+        self._check = check
         self.elements = 0
         self._open = [self.root]
         self._counts: dict[str, int] = {}
 
     def words(self, text: str) -> None:
-        self._open[-1].children.append(unescape(text) if "&" in text else text)
+        self._open[-1].children.append(unescape(text))
+
+    def raw(self, text: str) -> None:
+        self._open[-1].children.append(text)
 
     def open(self, tag: str, attributes: dict[str, str], *, alone: bool) -> None:
         if tag in _ENDS_P:
@@ -201,6 +230,8 @@ class _Builder:
             self._shut(*_SHUT[tag])
         element = Element(tag, attributes)
         self.elements += 1
+        if not self.elements % _EVERY:
+            self._check()
         self._open[-1].children.append(element)
         if tag in VOID or (alone and tag in ("svg", "path", "use", "g", "circle", "rect")):
             return

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import urljoin
 
-from orkas.tools.web.html import Element, Node
+import msgspec
 
-__all__ = ["Reader", "hidden"]
+from orkas.tools.web.html import Element, Node
+from orkas.tools.web.styles import Sheet, declared, unseen
+
+__all__ = ["Facts", "Reader", "hidden"]
 
 _UNSEEN = frozenset([
     "script", "style", "template", "noscript", "head", "svg", "canvas", "iframe", "object", "embed", "audio",
@@ -20,9 +23,6 @@ _INLINE = frozenset([
     "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "picture", "source", "area", "nobr",
 ])  # fmt: skip
 _SPACES = re.compile(r"[ \t\r\n\f\v\u00a0]+")
-_STYLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0(?![.\d])|font-size\s*:\s*0(?![.\d])", re.IGNORECASE
-)
 _CLASSES = re.compile(r"(?:^|\s)(?:sr-only|visually-hidden|screen-reader-text|headerlink|anchor-link)(?:\s|$)")
 _LANGUAGE = re.compile(
     r"(?:^|\s)(?:language|lang|highlight-source|brush:|highlight)[-\s]?([A-Za-z0-9+#_-]{1,20})(?=\s|$)"
@@ -34,27 +34,96 @@ _DEEPEST_MARKS = 8
 """Levels of lists and quotations that are shown by indents; deeper ones stay at the last."""
 
 
-def hidden(element: Element) -> bool:
-    """Whether a reader of the page does not see it, as far as its own attributes tell. Text that only machines read
-    is no part of a page."""
+def hidden(element: Element, sheet: Sheet | None = None) -> bool:
+    """Whether a reader of the page does not see it, as far as its own attributes and the page's ``sheet`` tell. Text
+    that only machines read is no part of a page."""
     given = element.attributes
     if element.tag in _UNSEEN:
         return True
-    if not given:
+    if element.tag in ("html", "body"):
         return False
-    if "hidden" in given or given.get("aria-hidden", "").lower() == "true":
-        return element.tag not in ("html", "body")
-    return bool(_STYLE.search(given.get("style", "")) or _CLASSES.search(given.get("class", "")))
+    if not given:
+        return unseen(sheet.of(element)) if sheet else False
+    if "hidden" in given or given.get("aria-hidden", "").lower() == "true" or _CLASSES.search(given.get("class", "")):
+        return True
+    own = declared(given["style"]) if "style" in given else {}
+    if sheet:
+        own = {**sheet.of(element), **own}
+    return unseen(own)
+
+
+class Facts(msgspec.Struct):
+    """What is below each element of a tree, found in one pass from the leaves up; sets hold identities."""
+
+    holders: set[int] = msgspec.field(default_factory=set)
+    """Elements of words with blocks inside, as a link around a whole card."""
+    heads: set[int] = msgspec.field(default_factory=set)
+    """They are, or hold, the heading of a page."""
+    layouts: set[int] = msgspec.field(default_factory=set)
+    """They are, or hold, what no cell of a table of data has."""
+    tables: set[int] = msgspec.field(default_factory=set)
+    """They are, or hold, a table."""
+    lengths: dict[int, int] = msgspec.field(default_factory=dict)
+    """Characters of text."""
+
+    @classmethod
+    def of(cls, page: Element) -> Facts:
+        facts = cls()
+        facts._look(page)
+        return facts
+
+    def _look(self, element: Element) -> bool:
+        """Says whether it is a block, or holds one."""
+        me, tag = id(element), element.tag
+        holds = False
+        length = 0
+        for child in element.children:
+            if isinstance(child, str):
+                length += len(child)
+                continue
+            holds = self._look(child) or holds
+            length += self.lengths[id(child)]
+            for marked in (self.heads, self.layouts, self.tables):
+                if id(child) in marked:
+                    marked.add(me)
+        self.lengths[me] = length
+        if tag == "h1":
+            self.heads.add(me)
+        if tag in _NO_DATA:
+            self.layouts.add(me)
+            if tag == "table":
+                self.tables.add(me)
+        if holds:
+            self.holders.add(me)
+        return holds or not (tag in _INLINE or tag in _UNSEEN)
+
+
+_NO_DATA = frozenset(["table", "h1", "h2", "h3", "pre", "blockquote", "form"])
+_STYLES = {
+    "a": "a", "code": "code", "kbd": "code", "samp": "code", "tt": "code", "strong": "strong", "b": "strong",
+    "em": "em", "i": "em", "cite": "em", "del": "del", "s": "del", "strike": "del", "sup": "sup", "rt": "rt", "q": "q",
+    "math": "math",
+}  # fmt: skip
+"""Tags that mark words; those that mark alike mark once, however deep they are nested."""
+_EVERY = 1_000
+"""Elements between two looks at whether somebody wants it to end."""
 
 
 class Reader:
-    """``base``: the address that links are relative to; ``page``: the tree whose parts are read."""
+    """``base``: the address that links are relative to; ``facts``: of a tree without what is hidden, whose parts are
+    read. ``check`` is called now and then and may raise to end it."""
 
-    def __init__(self, base: str, page: Element) -> None:
+    def __init__(self, base: str, facts: Facts, check: Callable[[], None] = lambda: None) -> None:
         self._base = base
+        self._facts = facts
+        self._check = check
+        self._read = 0
         self._depth = 0
-        self._holders: set[int] = set()
-        _find_holders(page, self._holders)
+
+    def _count(self) -> None:
+        self._read += 1
+        if not self._read % _EVERY:
+            self._check()
 
     def blocks(self, element: Element) -> str:
         """Everything in the element, blocks with an empty line between."""
@@ -64,12 +133,12 @@ class Reader:
         made: list[str] = []
         run: list[Node] = []
         for node in nodes:
-            if isinstance(node, str) or (node.tag in _INLINE and id(node) not in self._holders):
+            if isinstance(node, str) or (node.tag in _INLINE and id(node) not in self._facts.holders):
                 run.append(node)
                 continue
             self._end(run, made)
-            if not hidden(node):
-                made += [block for block in self._block(node) if block.strip()]
+            self._count()
+            made += [block for block in self._block(node) if block and not block.isspace()]
         self._end(run, made)
         return made
 
@@ -133,13 +202,16 @@ class Reader:
         for child in element.children:
             if isinstance(child, str):
                 continue
+            if child.tag == "div" and any(not isinstance(c, str) and c.tag in ("dt", "dd") for c in child.children):
+                lines.append(self._definitions(child))  # a group of them
+                continue
             text = "\n".join(self._deeper(child))
             if child.tag == "dt" and text:
                 lines.append(f"**{text}**" if "\n" not in text and "**" not in text else text)
             elif child.tag == "dd" and text:
                 lines.append(self._marked(text, ": ", "  "))
             elif text:
-                lines.append(self._definitions(child) if child.tag == "div" else text)
+                lines.append(text)
         return "\n".join(lines)
 
     # Tables
@@ -149,7 +221,7 @@ class Reader:
         cells = [c for row in rows for c in row]
         captions = [c for c in table.children if not isinstance(c, str) and c.tag == "caption"]
         before = [f"**{text}**" for caption in captions if (text := self.inline(caption.children))]
-        if max(map(len, rows), default=0) < 2 or _is_layout(cells):
+        if max(map(len, rows), default=0) < 2 or self._is_layout(cells):
             return before + [block for cell in cells for block in self._blocks(cell.children)]
         texts = [[text for cell in row for text in self._cell(cell)] for row in rows]
         texts = [row for row in texts if any(row)]
@@ -159,6 +231,13 @@ class Reader:
         lines = [f"| {' | '.join(row)} |" for row in texts]
         lines.insert(1, "|" + " --- |" * width)
         return [*before, "\n".join(lines)]
+
+    def _is_layout(self, cells: Sequence[Element]) -> bool:
+        """A table that only puts things beside one another."""
+        facts = self._facts
+        if any(cell.tag == "th" for cell in cells) and not any(id(cell) in facts.tables for cell in cells):
+            return False
+        return any(id(cell) in facts.layouts or facts.lengths[id(cell)] > _LONGEST_CELL for cell in cells)
 
     def _cell(self, cell: Element) -> list[str]:
         """The text of a cell, and empty ones for the columns that it spans beside its own."""
@@ -175,23 +254,29 @@ class Reader:
         lines = [_SPACES.sub(" ", line).strip() for line in text.split("\x00")]
         return "\n".join(lines).strip("\n")
 
-    def _words(self, nodes: Sequence[Node]) -> list[str]:
-        """Pieces, white space as it stands; NUL is the end of a line."""
+    def _words(self, nodes: Sequence[Node], inside: frozenset[str] = frozenset()) -> list[str]:
+        """Pieces, white space as it stands; NUL is the end of a line. ``inside``: marks that hold here already."""
         pieces: list[str] = []
         for node in nodes:
             if isinstance(node, str):
                 pieces.append(node.replace("\x00", ""))
-            elif node.tag == "br":
+                continue
+            self._count()
+            if node.tag == "br":
                 pieces.append("\x00")
             elif node.tag == "img":
                 pieces.append(self._image(node))
-            elif not hidden(node):
-                pieces.append(self._styled(node, "".join(self._words(node.children))))
+            elif (style := _STYLES.get(node.tag)) and style not in inside:
+                pieces.append(self._styled(node, "".join(self._words(node.children, inside | {style}))))
+            else:
+                pieces += self._words(node.children, inside)
                 if node.tag not in _INLINE:
                     pieces.append(" ")
         return pieces
 
     def _styled(self, element: Element, text: str) -> str:
+        if not text.strip("\x00 \t\r\n\f\v\xa0") and element.tag != "math":
+            return text
         plain = _SPACES.sub(" ", text.replace("\x00", " "))
         match element.tag:
             case "a":
@@ -215,17 +300,18 @@ class Reader:
         return text
 
     def _link(self, element: Element, text: str) -> str:
-        target = self._absolute(element.get("href"))
-        if not target or not text.strip() or text.strip() == target:
-            return text
         inner = text.strip()
+        target = self._absolute(element.get("href")) if inner else ""
+        if not target or inner == target:
+            return text
         before, after = text[: text.index(inner[0])], " " if text.endswith(" ") else ""
         return f"{before}[{inner}]({target}){after}"
 
     def _image(self, element: Element) -> str:
+        """What a picture shows, and where it lies, in words: nothing that a display of Markdown would fetch."""
         told = _SPACES.sub(" ", element.get("alt")).strip()[:300]
         target = self._absolute(element.get("src"))
-        return f"![{told}]({target})" if told and target else told
+        return f"(image: {told.translate(_NO_BRACKETS)}{', ' if target else ''}{target})" if told else ""
 
     def _absolute(self, target: str) -> str:
         """A link that leads to another page; empty for all others."""
@@ -241,23 +327,14 @@ class Reader:
         return whole.replace("(", "%28").replace(")", "%29") if whole.count("(") != whole.count(")") else whole
 
 
+_NO_BRACKETS = str.maketrans("[]", "()")
+
+
 def _around(text: str, mark: str) -> str:
     inner = text.strip()
     if not inner:
         return text
     return f"{' ' * text.startswith(' ')}{mark}{inner}{mark}{' ' * text.endswith(' ')}"
-
-
-def _find_holders(element: Element, found: set[int]) -> bool:
-    """Collect the elements of words that have blocks inside, as a link around a whole card; says whether it is one, or
-    a block itself."""
-    holds = False
-    for child in element.children:
-        if not isinstance(child, str) and _find_holders(child, found):
-            holds = True
-    if holds:
-        found.add(id(element))
-    return holds or not (element.tag in _INLINE or element.tag in _UNSEEN)
 
 
 def _fenced(element: Element) -> str:
@@ -269,15 +346,20 @@ def _fenced(element: Element) -> str:
 
 def _code_text(element: Element) -> str:
     pieces: list[str] = []
+    _code_pieces(element, pieces)
+    return "".join(pieces).replace("\r\n", "\n")
+
+
+def _code_pieces(element: Element, pieces: list[str]) -> None:
     for child in element.children:
         if isinstance(child, str):
             pieces.append(child)
         elif child.tag == "br":
             pieces.append("\n")
-        elif child.tag not in ("button", "script", "style") and "hidden" not in child.attributes:
-            inner = _code_text(child)
-            pieces.append(inner + "\n" if child.tag in ("div", "p", "li", "tr") and not inner.endswith("\n") else inner)
-    return "".join(pieces).replace("\r\n", "\n")
+        else:
+            _code_pieces(child, pieces)
+            if child.tag in ("div", "p", "li", "tr") and not (pieces and pieces[-1].endswith("\n")):
+                pieces.append("\n")
 
 
 def _language(element: Element) -> str:
@@ -298,13 +380,3 @@ def _rows(table: Element) -> list[list[Element]]:
         elif child.tag in ("thead", "tbody", "tfoot"):
             rows += _rows(child)
     return [row for row in rows if row]
-
-
-def _is_layout(cells: Sequence[Element]) -> bool:
-    """A table that only puts things beside one another."""
-    if any(cell.tag == "th" for cell in cells) and not any(e.tag == "table" for c in cells for e in c.walk()):
-        return False
-    return any(
-        element.tag in ("table", "h1", "h2", "h3", "pre", "blockquote", "form")
-        for cell in cells for element in cell.walk()
-    ) or any(len(cell.text()) > _LONGEST_CELL for cell in cells)  # fmt: skip

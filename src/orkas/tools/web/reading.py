@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import re
+import zipfile
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from orkas.infra.errors import StorageError, ToolFailed
 from orkas.infra.messages import Image
 from orkas.tools.foreign import WEB, framed, plain
 from orkas.tools.text import kind_of_bytes, size_said
+from orkas.tools.web.charset import charset_of_header, decode, wide_form
 from orkas.tools.web.getting import MAX_BYTES, Page
 
 __all__ = ["PAGE_BYTES", "Read", "read_answer", "told"]
@@ -29,13 +31,12 @@ _EXCERPT = 1_500
 _MAX_IMAGE = 5 * 1024 * 1024
 """The smallest limit among the vendors that take pictures."""
 _SHOWN = 500
-"""Characters of an address that are shown outside of the marks of foreign text."""
-_KIND = re.compile(r"[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,80}")
+"""Characters of the address that was asked for, as it is shown; where a server leads on to stands within the marks."""
 _VISIBLE = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 class Read(msgspec.Struct):
-    """A page as it was read."""
+    """A page as it was read. ``url``: as it was asked for."""
 
     url: str
     told: str
@@ -116,45 +117,69 @@ def read_answer(page: Page, asked: str, abort: Abort, number: int = 0) -> Read:
         Aborted: Stop.
     """
     kind = page.headers.get("content-type", "").partition(";")[0].strip().lower()
-    moved = f" (redirected from {plain(asked)[:_SHOWN]})" if page.url != asked.strip() else ""
-    kind = kind if _KIND.fullmatch(kind) else ""
-    told = f"{page.url[:_SHOWN]}{moved}: HTTP {page.status}, {kind or 'of no said type'}"
+    asked = plain(asked.strip())[:_SHOWN]
+    kind = kind if kind in _kinds() else ""  # any other is the server's own words
+    told = f"{asked}: {'by redirects, ' if page.moved else ''}HTTP {page.status}, {kind or 'of no known type'}"
+    read = _read(page, told, kind, asked, abort, number)
+    if page.moved and read.text and not read.failed:
+        read.text = f"Address: {plain(page.url)}\n\n{read.text}"
+    return read
+
+
+@cache
+def _kinds() -> frozenset[str]:
+    """Types of content that have a name everywhere."""
+    from mimetypes import MimeTypes
+
+    return frozenset(MimeTypes(()).types_map[True].values()) | _MORE_KINDS
+
+
+_MORE_KINDS = frozenset([
+    "application/octet-stream", "application/xhtml+xml", "application/xml", "application/rss+xml",
+    "application/atom+xml", "application/ld+json", "application/feed+json", "application/problem+json",
+    "application/yaml", "application/toml", "application/x-ndjson", "application/json", "application/javascript",
+    "text/javascript", "text/markdown", "text/yaml",
+    "text/x-python", "text/x-rst", "text/xml", "image/webp", "image/avif", "application/zip", "application/gzip",
+])  # fmt: skip
+
+
+def _read(page: Page, told: str, kind: str, asked: str, abort: Abort, number: int) -> Read:
     if not page.body.strip():
-        return _nothing(page, told)
+        return _nothing(page, told, asked)
     head = page.body[:65_536]
     if (found := kind_of_bytes(head)) in _VISIBLE:
-        return _picture(page, told, found)
-    if (document := _document(page, told, abort, number)) is not None:
+        return _picture(page, told, found, asked)
+    if (document := _document(page, told, asked, abort, number)) is not None:
         return document
     if number:
-        raise ToolFailed(f"{page.url[:_SHOWN]} is no document and has no pages", hint="use offset")
+        raise ToolFailed(f"{asked} is no document and has no pages", hint="use offset")
     if _is_binary(head, page):
         what = found if found != "binary data" else kind or found
         raise ToolFailed(
-            f"{page.url[:_SHOWN]} is no text but {what} of {size_said(len(page.body))}",
+            f"{asked} is no text but {what} of {size_said(len(page.body))}",
             hint="web_fetch reads pages, text, documents and pictures; look for one of these",
         )
-    return _text(page, told, kind, asked)
+    return _text(page, told, kind, asked, abort)
 
 
-def _nothing(page: Page, told: str) -> Read:
+def _nothing(page: Page, told: str, asked: str) -> Read:
     if page.status >= 400:
-        return _refused(page, told, "")
-    return Read(page.url, f"{told}. The page is empty: the server sent no text. Try another source.")
+        return _refused(page, told, asked, "")
+    return Read(asked, f"{told}. The page is empty: the server sent no text. Try another source.")
 
 
-def _picture(page: Page, told: str, kind: str) -> Read:
+def _picture(page: Page, told: str, kind: str, asked: str) -> Read:
     if page.partial or len(page.body) > _MAX_IMAGE:
         size = size_said(len(page.body))
-        raise ToolFailed(f"{page.url[:_SHOWN]} is an image ({kind}) of {size}", hint="at most 5 MB can be shown")
+        raise ToolFailed(f"{asked} is an image ({kind}) of {size}", hint="at most 5 MB can be shown")
     image = Image(media_type=kind, data=base64.b64encode(page.body).decode())
-    return Read(page.url, f"{told}. An image ({kind}), {size_said(len(page.body))}", image=image)
+    return Read(asked, f"{told}. An image ({kind}), {size_said(len(page.body))}", image=image)
 
 
 _NAMES = {"pdf": "PDF", "docx": "Word", "xlsx": "Excel", "pptx": "PowerPoint", "odf": "OpenDocument"}
 
 
-def _document(page: Page, told: str, abort: Abort, number: int) -> Read | None:
+def _document(page: Page, told: str, name: str, abort: Abort, number: int) -> Read | None:
     """The text of a PDF or Office document; None: it is none."""
     if not page.body.startswith((b"%PDF-", b"PK", b"\xd0\xcf\x11\xe0")):
         return None
@@ -162,8 +187,9 @@ def _document(page: Page, told: str, abort: Abort, number: int) -> Read | None:
 
     kind = documents.kind_of_document(io.BytesIO(page.body))
     if not kind and not page.partial:
+        if page.body.startswith(b"PK\x03\x04") and not zipfile.is_zipfile(io.BytesIO(page.body)):
+            raise ToolFailed(f"{name} begins as a ZIP archive and is damaged", hint="look for another copy")
         return None
-    name = page.url[:_SHOWN]
     if page.partial:
         most = size_said(MAX_BYTES)
         raise ToolFailed(f"{name} did not arrive whole, or is larger than {most}", hint="look for a smaller version")
@@ -172,13 +198,16 @@ def _document(page: Page, told: str, abort: Abort, number: int) -> Read | None:
     size = f"{counted(document.total, document.unit)}"
     told = f"{told}. A document ({_NAMES[kind]}) of {size}"
     if not any(one.text.strip() for one in document.pages):
-        return Read(page.url, f"{told} without text: it may be scanned. Try another source.")
-    return Read(page.url, told, plain("\n".join(documents.lines_of(document))).strip(), documents.notes_of(document))
+        return Read(name, f"{told} without text: it may be scanned. Try another source.")
+    return Read(name, told, plain("\n".join(documents.lines_of(document))).strip(), documents.notes_of(document))
 
 
 def _is_binary(head: bytes, page: Page) -> bool:
     """Judged by the bytes; what the server says of them is often wrong."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or "utf-16" in page.headers.get("content-type", "").lower():
+    told_wide = "utf-16" in page.headers.get("content-type", "").lower()
+    if told_wide or head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
+        return False
+    if b"\0" in head and wide_form(head[:16_384]):
         return False
     return b"\0" in head or len(head) - len(head.translate(None, _CONTROLS)) > len(head) // 50
 
@@ -187,9 +216,7 @@ _CONTROLS = bytes([*range(0x08), *range(0x0E, 0x1B), *range(0x1C, 0x20)])
 """Not escape, by which ISO-2022-JP changes its alphabet."""
 
 
-def _text(page: Page, told: str, kind: str, asked: str) -> Read:
-    from orkas.tools.web.charset import charset_of_header, decode  # only a page that came is worth loading this
-
+def _text(page: Page, told: str, kind: str, asked: str, abort: Abort) -> Read:
     start = page.body[:1_024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     markup = "html" in kind or (
         kind not in ("text/plain", "text/markdown") and start.startswith((b"<!doctype html", b"<html"))
@@ -202,36 +229,39 @@ def _text(page: Page, told: str, kind: str, asked: str) -> Read:
     if page.partial:
         notes.append(f"only the first {size_said(len(page.body))} were read; the rest did not come, or is too much")
     if markup:
-        return _page(page, told, decoded.text, notes)
+        return _page(page, told, asked, decoded.text, notes, abort)
     text = plain(decoded.text).strip()
-    return _refused(page, told, text) if page.status >= 400 else Read(page.url, told, text, notes)
+    return _refused(page, told, asked, text) if page.status >= 400 else Read(asked, told, text, notes)
 
 
-def _page(page: Page, told: str, html: str, notes: list[str]) -> Read:
+def _page(page: Page, told: str, asked: str, html: str, notes: list[str], abort: Abort) -> Read:
     from orkas.tools.web.article import read_page
-    from orkas.tools.web.verdict import is_challenge, walls
+    from orkas.tools.web.verdict import is_challenge, sent_on, walls
 
-    article = read_page(html, page.url)
+    article = read_page(html, page.url, abort.check)
     if is_challenge(page.status, page.headers, html, article):
         what = "The site asks for proof of being a person (a captcha), so its text was not shown; try another source."
-        return Read(page.url, f"{told}. {what}", failed=True)
+        return Read(asked, f"{told}. {what}", failed=True)
     text = plain(article.text).strip()
     if article.title and text:
         text = f"Title: {plain(article.title)}\n\n{text}"
     if page.status >= 400:
-        return _refused(page, told, text)
+        return _refused(page, told, asked, text)
     said = walls(article, page.url, html)
     if article.cut:
         notes = [*notes, "the page has too many parts: only its beginning was read"]
+    if on := sent_on(article, page.url):
+        said.append("the page sends its reader on by itself, to the address at the end of its text")
+        text = f"{text}\n\nSends on to: {on}".strip()
     if not text:
         why = f" {said[0][0].upper()}{said[0][1:]}." if said else " Try another source."
-        return Read(page.url, f"{told}. The page holds no text.{why}")
-    return Read(page.url, told, text, [*said, *notes])
+        return Read(asked, f"{told}. The page holds no text.{why}")
+    return Read(asked, told, text, [*said, *notes])
 
 
-def _refused(page: Page, told: str, text: str) -> Read:
+def _refused(page: Page, told: str, asked: str, text: str) -> Read:
     from orkas.tools.web.verdict import status_said
 
     wait = page.headers.get("retry-after", "")
     later = f" It names a time: {wait} seconds." if wait.isdecimal() and len(wait) < 7 else ""
-    return Read(page.url, f"{told}. {status_said(page.status)}.{later}", text, failed=True)
+    return Read(asked, f"{told}. {status_said(page.status)}.{later}", text, failed=True)

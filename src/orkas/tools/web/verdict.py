@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from urllib.parse import urljoin
 
+from orkas.infra.guard import Guard, Refused
 from orkas.tools.web.article import Article
 
-__all__ = ["is_challenge", "status_said", "walls"]
+__all__ = ["is_challenge", "sent_on", "status_said", "walls"]
 
 _CHALLENGES = re.compile(
     r"just a moment\.{0,3}|attention required! \| cloudflare|access denied|are you (?:a )?(?:human|robot)\??"
@@ -97,9 +99,21 @@ def walls(article: Article, url: str, html: str) -> list[str]:
             said.append("there is only a question about cookies or consent here, not the text; try another source")
     if len(text) < 150 and not said and _is_shell(article, html):
         said.append("the page makes its text by scripts, which are not run here; look for a feed or an API")
-    if len(text) < 300 and re.fullmatch(r"[!-~]{1,300}", article.refresh):
-        said.append(f"the page sends its reader on to {article.refresh}")
     return said
+
+
+def sent_on(article: Article, url: str) -> str:
+    """Where a page that says hardly anything sends its reader by itself, as a plain address; a stranger's word."""
+    if len(article.text) >= _HARDLY or not article.refresh:
+        return ""
+    try:
+        return Guard().target(urljoin(url, article.refresh)).url
+    except (Refused, ValueError):
+        return ""
+
+
+_HARDLY = 300
+"""Characters."""
 
 
 def _is_consent(text: str, title: str) -> bool:
