@@ -332,7 +332,7 @@ async def test_what_was_answered_is_counted_also_where_no_picture_came_of_it(stu
     agent = Agent(script, tools=[GenerateImage("openai/gpt-image-1", price=1.0)], cwd=tmp_path, approve="edits", max_cost=1.5)
     results = [e async for e in agent.stream("go") if isinstance(e, ToolEnd) or e.type == "done"]
     assert len(studio.requests) == 1 and results[-1].usage.cost_usd == pytest.approx(1.0)
-    assert "It may have cost $1, which is counted." in results[0].result and results[0].is_error
+    assert "It may have cost $1.00, which is counted." in results[0].result and results[0].is_error
     assert "pass the cost limit" in results[1].result and list(tmp_path.iterdir()) == []
 
 
