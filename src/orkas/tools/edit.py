@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +20,7 @@ from orkas.infra.threads import in_thread
 from orkas.tools.diffs import unified
 from orkas.tools.exact import encoded, form_kept, fresh
 from orkas.tools.files import MAX_EDIT_BYTES, Seen, load, replace
+from orkas.tools.lines import places
 from orkas.tools.text import Form
 
 __all__ = ["EditFile"]
@@ -35,8 +35,6 @@ _SHOWN_LINE = 1_600
 _COMPARED_CHARS = 100_000
 _NAMED_PLACES = 10
 _MIXED_PLACES = 100_000
-_WINDOW = 1_000_000
-"""Characters searched in one go, after which Stop is heard."""
 _HINT_LINES = 20_000
 _HINT_LINE = 300
 _HINT_CHARS = 2_000_000
@@ -157,10 +155,6 @@ class _Change:
         """Blanks at the ends of lines do not matter where several lines are given; blanks in front always do."""
         self._relaxed = self._mixed = True
         self._old, self._new = (text.replace("\r\n", "\n") for text in (given.old_text, given.new_text))
-        *lines, last = self._old.split("\n")
-        parts = [re.escape(line.rstrip(" \t")) + r"[ \t]*" for line in lines]
-        end = [re.escape(last.rstrip(" \t")) + r"[ \t]*(?=\r?\n|\Z)"] if last.strip() else [re.escape(last)]
-        self._pattern = re.compile("\r?\n".join([*parts, *end]))
 
     def _most(self, given: EditFileInput) -> int:
         return _MIXED_PLACES + 1 if self._mixed and given.replace_all else _NAMED_PLACES + 1
@@ -179,26 +173,20 @@ class _Change:
     def _places(self, *, overlapping: bool) -> Iterator[tuple[int, int]]:
         """Beginning and end of each place, in order. Stop is heard between them."""
         at = 0
-        while (place := self._next(at)) is not None:
+        for start, end in self._by_lines() if self._mixed and "\n" in self._old else self._as_text(overlapping):
             self._abort.check()
-            yield place
-            at = place[0] + 1 if overlapping else place[1]
+            if start >= at:
+                yield start, end
+                at = at if overlapping else end
 
-    def _next(self, at: int) -> tuple[int, int] | None:
-        if not self._mixed or "\n" not in self._old:
-            at = self._text.find(self._old, at)
-            return None if at < 0 else (at, at + len(self._old))
-        while at < len(self._text):
-            self._abort.check()
-            found = self._pattern.search(self._text, at, at + _WINDOW + 2 * len(self._old))
-            if found and found.start() < at + _WINDOW:
-                return found.span()
-            at += _WINDOW
-        return None
+    def _by_lines(self) -> Iterator[tuple[int, int]]:
+        return places(self._text, self._old.split("\n"), self._abort, loose=self._relaxed)
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile("\r?\n".join(re.escape(part) for part in self._old.split("\n")))
+    def _as_text(self, overlapping: bool) -> Iterator[tuple[int, int]]:
+        at = self._text.find(self._old)
+        while at >= 0:
+            yield at, at + len(self._old)
+            at = self._text.find(self._old, at + 1 if overlapping else at + len(self._old))
 
     def after(self) -> str:
         if not self._mixed:

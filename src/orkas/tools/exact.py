@@ -5,7 +5,26 @@ from __future__ import annotations
 from orkas.infra.errors import ToolFailed
 from orkas.tools.text import Form, form_of
 
-__all__ = ["encoded", "form_kept", "fresh"]
+__all__ = ["check_characters", "encoded", "form_kept", "fresh", "shows_whole"]
+
+_SHOWN_BYTES = 8_000
+"""So much of a file is shown at once where it was not what the model believed."""
+
+
+def check_characters(text: str, what: str) -> None:
+    """Nothing in it that no file can hold.
+
+    Raises:
+        ToolFailed: half of a character that takes two units, as broken JSON escapes leave it.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise ToolFailed(
+            f"{what} holds half a character (U+{ord(text[error.start]):04X}) in its line {line}; nothing was changed."
+            " Send that character whole"
+        ) from None
 
 
 def form_kept(data: bytes, name: str) -> Form:
@@ -36,6 +55,11 @@ def encoded(form: Form, old: str, added: str, after: str, name: str) -> bytes:
             f"{name} is not UTF-8 and its encoding is only guessed ({form.encoding}), so {unsure[0]!r} could come out"
             " as another character; use plain ASCII, or convert the file to UTF-8 first (iconv in the shell)"
         )
+    strange = sorted(c for c in foreign if form.encoding == "gb18030" and not _in_gbk(c))
+    if strange and all(map(_in_gbk, set(old))):  # it may well be read by what knows GBK alone
+        raise ToolFailed(
+            f"{name} is encoded as GBK, which has no {strange[0]!r}; use other characters or convert it first"
+        )
     try:
         return form.encode(after)
     except UnicodeEncodeError as error:
@@ -45,8 +69,22 @@ def encoded(form: Form, old: str, added: str, after: str, name: str) -> bytes:
         ) from None
 
 
-def fresh(data: bytes) -> str:
+def _in_gbk(char: str) -> bool:
+    try:
+        char.encode("gbk")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def shows_whole(data: bytes) -> bool:
+    """``fresh`` shows all of it."""
+    return len(data) <= _SHOWN_BYTES and form_of(data) is not None
+
+
+def fresh(data: bytes, then: str = "edit") -> str:
     """The content as it is now where it is short, so that the model can go on at once."""
-    form = form_of(data)
-    text = form.decode(data) if form and len(data) <= 8_000 else None
-    return " Read it again, then edit" if text is None else f" It is now:\n{text}".encode("utf-8", "replace").decode()
+    form = form_of(data) if len(data) <= _SHOWN_BYTES else None
+    if form is None:
+        return f" Read it again, then {then}"
+    return f" It is now:\n{form.shown(data)}".encode("utf-8", "replace").decode()

@@ -21,7 +21,7 @@ from orkas.infra.paths import Place
 from orkas.infra.threads import in_thread
 from orkas.tools.files import Seen
 from orkas.tools.foreign import marked
-from orkas.tools.text import HEAD_BYTES, Form, form_of, kind_of_bytes, size_said
+from orkas.tools.text import HEAD_BYTES, Form, form_in, kind_of_bytes, size_said
 
 if TYPE_CHECKING:
     from orkas.tools.documents import Document
@@ -79,8 +79,7 @@ class ReadFile:
         with place.parent() as folder:
             descriptor = folder.open(place.parts[-1])
             with os.fdopen(descriptor, "rb") as file:
-                head = file.read(HEAD_BYTES)
-                form = form_of(head, whole=len(head) < HEAD_BYTES)
+                form, head = form_in(file)
                 size = os.fstat(descriptor).st_size
                 if form is None or head.startswith(b"%PDF-"):
                     if (text := self._document(given, place, file, context.abort)) is not None:
@@ -158,7 +157,7 @@ class _Excerpt:
     def __init__(self, file: io.BufferedReader, form: Form, abort: Abort) -> None:
         self._form = form
         self._abort = abort
-        self._text = io.TextIOWrapper(file, form.encoding, "replace", newline="\n")
+        self._text = io.TextIOWrapper(file, form.encoding, form.lenient, newline="\n")
         self._clipped: list[int] = []
 
     def text(self, offset: int, limit: int) -> str:
