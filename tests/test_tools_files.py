@@ -420,6 +420,7 @@ async def test_the_mode_is_kept(bench: Bench, cwd: Path) -> None:
     script = cwd / "run.sh"
     script.write_text("#!/bin/sh\necho old\n")
     script.chmod(0o751)
+    await bench.call("read_file", path="run.sh")
     await bench.call("write_file", path="run.sh", content="#!/bin/sh\necho new\n")
     assert stat.S_IMODE(script.stat().st_mode) == 0o751
     await bench.call("edit_file", path="run.sh", old_text="new", new_text="newer")
@@ -454,6 +455,7 @@ async def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_left_alo
     os.utime(cwd / ".a.00000000.tmp")
     with (cwd / ".a.89abcdef.tmp").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
+        await bench.call("read_file", path="a")
         await bench.call("write_file", path="a", content="new")
     assert sorted(os.listdir(cwd)) == sorted([*names[1:], "a"])
 
@@ -469,6 +471,7 @@ async def test_a_read_only_file_is_refused_without_a_trace(bench: Bench, cwd: Pa
 
 async def test_other_hard_links_keep_the_old_content_and_that_is_said(bench: Bench, cwd: Path, outside: Path) -> None:
     os.link(outside / "secret.txt", cwd / "a")
+    await bench.call("read_file", path="a")
     assert "hard links" in await bench.text("write_file", path="a", content="new")
     assert (outside / "secret.txt").read_text() == "secret\n"
 
@@ -477,7 +480,12 @@ async def test_a_file_changed_behind_the_model_is_not_overwritten(bench: Bench, 
     (cwd / "a").write_text("one\ntwo\n")
     await bench.call("read_file", path="a")
     (cwd / "a").write_text("one\ntwo\nmine\n")
-    assert "changed since you read it" in await bench.fails("write_file", path="a", content="x")
+    refusal = await bench.fails("write_file", path="a", content="x")
+    assert "changed since you read it" in refusal and "one\ntwo\nmine\n" in refusal
+    assert (cwd / "a").read_text() == "one\ntwo\nmine\n"
+    (cwd / "a").write_text("one\ntwo\n")
+    await bench.call("read_file", path="a")
+    (cwd / "a").write_text("one\ntwo\nmine\n")
     refusal = await bench.fails("edit_file", path="a", old_text="one", new_text="1")
     assert "changed since you read it" in refusal
     assert "mine" in refusal

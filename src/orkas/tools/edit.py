@@ -18,8 +18,8 @@ from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
 from orkas.tools.diffs import unified
-from orkas.tools.exact import encoded, form_kept, fresh
-from orkas.tools.files import MAX_EDIT_BYTES, Seen, load, replace
+from orkas.tools.exact import check_characters, encoded, form_kept, fresh, shows_whole
+from orkas.tools.files import MAX_EDIT_BYTES, Seen, load, replace, spelt
 from orkas.tools.lines import places
 from orkas.tools.text import Form
 
@@ -76,19 +76,19 @@ class EditFile:
         """
         given = check_arguments(arguments, EditFileInput)
         place = Place(context.cwd, given.path)
-        with place.parent() as folder:
-            data, _ = self._load(folder, place)
+        with spelt(place), place.parent() as folder:
+            data, _ = self._load(folder, place, note=False)
         change, form = self._change(data, given, place, context)
         return unified(form.decode(data), change.after(), f"a/{place.name}", f"b/{place.name}")
 
     def _edit(self, given: EditFileInput, context: ToolContext) -> ToolResult:
         place = Place(context.cwd, given.path)
-        with self._seen.alone(place), place.parent() as folder:
-            data, old = self._load(folder, place)
+        with self._seen.alone(place), spelt(place), place.parent() as folder:
+            data, old = self._load(folder, place, note=True)
             change, form = self._change(data, given, place, context)
             changed = encoded(form, form.decode(data), given.new_text, change.after(), place.name)
             context.abort.check()
-            replace(folder, place.parts[-1], changed, self._seen, place, old=old)
+            replace(folder, place.parts[-1], changed, self._seen, place, old=old, was=data)
         return ToolResult(change.told())
 
     def _change(
@@ -98,16 +98,19 @@ class EditFile:
             raise ToolFailed("old_text is empty; use write_file to create a file or to replace all of it")
         if given.old_text == given.new_text:
             raise ToolFailed("old_text and new_text are the same; nothing to change")
+        check_characters(given.old_text, "old_text")
+        check_characters(given.new_text, "new_text")
         form = form_kept(data, place.name)
         return _Change(form.decode(data), given, place.name, context.abort), form
 
-    def _load(self, folder: Folder, place: Place) -> tuple[bytes, os.stat_result]:
+    def _load(self, folder: Folder, place: Place, *, note: bool) -> tuple[bytes, os.stat_result]:
         descriptor = folder.open(place.parts[-1])
         try:
             old = os.fstat(descriptor)
             data = load(descriptor, place.name)
             if self._seen.changed(place, descriptor):
-                self._seen.note(place, descriptor)
+                if note and shows_whole(data):
+                    self._seen.note(place, descriptor)
                 raise ToolFailed(f"{place.name} has changed since you read it and was not edited.{fresh(data)}")
             return data, old
         finally:

@@ -82,9 +82,9 @@ def shows_whole(data: bytes) -> bool:
     return len(data) <= _SHOWN_BYTES and form_of(data) is not None
 
 
-def fresh(data: bytes, then: str = "edit") -> str:
+def fresh(data: bytes, otherwise: str = "Read it again, then edit", head: str = "It is now") -> str:
     """The content as it is now where it is short, so that the model can go on at once."""
     form = form_of(data) if len(data) <= _SHOWN_BYTES else None
     if form is None:
-        return f" Read it again, then {then}"
-    return f" It is now:\n{form.shown(data)}".encode("utf-8", "replace").decode()
+        return f" {otherwise}"
+    return f" {head}:\n{form.shown(data)}".encode("utf-8", "replace").decode()

@@ -13,6 +13,7 @@ from msgspec import Meta
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra.paths import Place, kind_of, shown
 from orkas.infra.threads import in_thread
+from orkas.tools.files import spelt
 from orkas.tools.globs import Glob
 from orkas.tools.tree import Entry, Ignore, Walk
 
@@ -49,6 +50,11 @@ class ListFiles:
 
 def _list(given: ListFilesInput, context: ToolContext) -> ToolResult:
     place = Place(context.cwd, given.path)
+    with spelt(place):
+        return _listed(place, given, context)
+
+
+def _listed(place: Place, given: ListFilesInput, context: ToolContext) -> ToolResult:
     if place.parts:
         with place.parent() as folder:
             stat = folder.stat(place.parts[-1])

@@ -19,7 +19,7 @@ from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import Image
 from orkas.infra.paths import Place
 from orkas.infra.threads import in_thread
-from orkas.tools.files import Seen
+from orkas.tools.files import Seen, spelt
 from orkas.tools.foreign import marked
 from orkas.tools.text import HEAD_BYTES, Form, form_in, kind_of_bytes, size_said
 
@@ -76,23 +76,24 @@ class ReadFile:
     def _found(self, given: ReadFileInput, place: Place, context: ToolContext) -> ToolResult:
         if not place.parts:
             raise ToolFailed(f"{place.given} is a folder; use list_files to see what is in it")
-        with place.parent() as folder:
+        with spelt(place), place.parent() as folder:
             descriptor = folder.open(place.parts[-1])
             with os.fdopen(descriptor, "rb") as file:
+                opened = os.fstat(descriptor)
                 form, head = form_in(file)
-                size = os.fstat(descriptor).st_size
                 if form is None or head.startswith(b"%PDF-"):
                     if (text := self._document(given, place, file, context.abort)) is not None:
-                        self._seen.note(place, descriptor)
+                        self._seen.note(place, descriptor, since=opened)
                         return ToolResult(text)
                     if form is None:
-                        return _binary(place, head, size, file)
+                        self._seen.note(place, descriptor, since=opened)  # told what it is, it is known
+                        return _binary(place, head, opened.st_size, file)
                 if given.page:
                     raise ToolFailed(f"{place.name} is plain text and has no pages; use offset and limit")
                 file.seek(len(form.bom))
                 excerpt = _Excerpt(file, form, context.abort)
                 text = excerpt.text(given.offset, min(given.limit, MAX_LINES))
-                self._seen.note(place, descriptor)
+                self._seen.note(place, descriptor, since=opened)
                 return ToolResult(text)
 
 

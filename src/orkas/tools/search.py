@@ -25,6 +25,7 @@ from orkas.infra.paths import Folder, Place, shown
 from orkas.infra.patterns import lazy
 from orkas.infra.threads import in_thread
 from orkas.tools import matcher
+from orkas.tools.files import spelt
 from orkas.tools.foreign import marked
 from orkas.tools.globs import Glob
 from orkas.tools.text import Form, form_in
@@ -152,10 +153,11 @@ class _Search:
         self._pattern, self._literal = self._compiled()
 
     def run(self) -> ToolResult:
-        if self._given.names_only:
-            self._names()
-        else:
-            self._contents()
+        with spelt(self._place):
+            if self._given.names_only:
+                self._names()
+            else:
+                self._contents()
         result = ToolResult("\n".join([*self._lines, *(f"[{note}]" for note in self._all_notes())]))
         return marked(result, self._place)
 
