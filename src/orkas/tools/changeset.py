@@ -25,7 +25,14 @@ from orkas.infra.errors import OrkasError, SessionLocked, StorageError, ToolFail
 from orkas.infra.home import home
 from orkas.infra.paths import Folder, Place, shown
 from orkas.tools.files import (
-    Draft, Seen, check_new_name, check_same, check_writable, shortened, sweep, temporary_name,
+    Draft,
+    Seen,
+    check_new_name,
+    check_same,
+    check_writable,
+    shortened,
+    sweep,
+    temporary_name,
 )  # fmt: skip
 
 __all__ = ["Change", "apply", "heal", "journal"]

@@ -22,8 +22,8 @@ from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place, shown
 
 __all__ = [
-    "MAX_EDIT_BYTES", "Draft", "Seen", "Stamp", "beginning", "check_new_name", "check_same", "check_spelling", "check_writable",
-    "load", "replace", "shortened", "spelt", "stamp", "sweep", "temporary_name",
+    "MAX_EDIT_BYTES", "Draft", "Seen", "Stamp", "beginning", "check_new_name", "check_same", "check_spelling",
+    "check_writable", "load", "replace", "shortened", "spelt", "stamp", "sweep", "temporary_name",
 ]  # fmt: skip
 
 MAX_EDIT_BYTES = 64 * 1024 * 1024
@@ -161,7 +161,7 @@ def check_spelling(place: Place) -> None:
     at = place.root
     for part in place.parts:
         try:
-            os.lstat(at / part)  # noqa: PTH116 - as the parts were resolved
+            os.lstat(at / part)
         except FileNotFoundError:
             twin = _twin(at, part)
             if twin:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
-from orkas.infra import environment
+from orkas.infra import environment, pictures
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import Image
@@ -32,8 +32,6 @@ MAX_LINES = 2_000
 MAX_CHARS = 50_000
 """Of one reading, about 12,500 tokens."""
 MAX_LINE_CHARS = 2_000
-MAX_IMAGE_BYTES = 5 * 1024 * 1024
-"""The smallest limit among the vendors that take pictures."""
 _COUNTED_BYTES = 64 * 1024 * 1024
 _VISIBLE = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
@@ -96,7 +94,6 @@ class ReadFile:
                 self._seen.note(place, descriptor, since=opened)
                 return ToolResult(text)
 
-
     def _document(self, given: ReadFileInput, place: Place, file: io.BufferedReader, abort: Abort) -> str | None:
         """Some of the text of a document; None: it is none."""
         from orkas.tools import documents  # not before one is met
@@ -145,10 +142,15 @@ def _binary(place: Place, head: bytes, size: int, file: io.BufferedReader) -> To
     kind = kind_of_bytes(head)
     if kind not in _VISIBLE:
         raise ToolFailed(f"{place.name} is no text but {kind} of {size_said(size)}; use a shell command that knows it")
-    if size > MAX_IMAGE_BYTES:
-        raise ToolFailed(f"{place.name} is an image ({kind}) of {size_said(size)}; at most 5 MB can be shown")
     file.seek(0)
-    data = base64.b64encode(file.read(MAX_IMAGE_BYTES)).decode()
+    raw = file.read(pictures.MAX_BYTES + 1)
+    wrong = pictures.fault(raw) if size <= pictures.MAX_BYTES else f"has {size_said(size)}, too much to be shown"
+    if wrong:
+        raise ToolFailed(
+            f"{place.name} {wrong}; make a smaller or sound copy with a shell command and read that, for example:"
+            f" magick {place.name} -colorspace sRGB -resize 1600x1600 small.png"
+        )
+    data = base64.b64encode(raw).decode()
     return ToolResult(f"{place.name}: image ({kind}), {size_said(size)}", [Image(media_type=kind, data=data)])
 
 

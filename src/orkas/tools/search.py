@@ -48,7 +48,8 @@ class SearchFilesInput(msgspec.Struct, forbid_unknown_fields=True):
     pattern: Annotated[
         str,
         Meta(
-            description="Text or regular expression (Python syntax), within one line. Case counts only if a capital letter is in it.",
+            description="Text or regular expression (Python syntax), within one line. Case counts only if a capital"
+            " letter is in it.",
             min_length=1,
         ),
     ]

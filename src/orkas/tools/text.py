@@ -103,7 +103,7 @@ def form_in(file: BinaryIO) -> tuple[Form | None, bytes]:
     file.seek(0)
     head = file.read(HEAD_BYTES)
     form = form_of(head, whole=len(head) < HEAD_BYTES)
-    if form is None or len(head) < HEAD_BYTES or form.encoding.startswith("utf-16") or form.encoding.startswith("utf-32"):
+    if form is None or len(head) < HEAD_BYTES or form.encoding.startswith(("utf-16", "utf-32")):
         return form, head
     if form.errors == "strict" and form.encoding == "utf-8" and _goes_on_as_utf8(file, head):
         return form, head

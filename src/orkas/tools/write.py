@@ -18,7 +18,13 @@ from orkas.infra.threads import in_thread
 from orkas.tools.diffs import unified
 from orkas.tools.exact import check_characters, encoded, fresh, shows_whole
 from orkas.tools.files import (
-    MAX_EDIT_BYTES, Seen, beginning, check_new_name, check_spelling, check_writable, replace,
+    MAX_EDIT_BYTES,
+    Seen,
+    beginning,
+    check_new_name,
+    check_spelling,
+    check_writable,
+    replace,
 )  # fmt: skip
 from orkas.tools.text import HEAD_BYTES, Form, form_of, kind_of_bytes, size_said
 
@@ -27,7 +33,9 @@ __all__ = ["WriteFile"]
 
 class WriteFileInput(msgspec.Struct, forbid_unknown_fields=True):
     path: Annotated[str, Meta(description="The file, relative to the working folder. Missing folders are made.")]
-    content: Annotated[str, Meta(description="The whole content. A new file is UTF-8; one that is there keeps its encoding and line ends.")]
+    content: Annotated[
+        str, Meta(description="The whole content. A new file is UTF-8; another keeps its encoding and line ends.")
+    ]
 
 
 class WriteFile:
