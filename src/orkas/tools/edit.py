@@ -17,7 +17,7 @@ from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
-from orkas.tools.diffs import unified
+from orkas.tools.diffs import comparable, unified
 from orkas.tools.exact import check_characters, encoded, form_kept, fresh, shows_whole
 from orkas.tools.files import MAX_EDIT_BYTES, Seen, load, replace, spelt
 from orkas.tools.lines import places
@@ -246,10 +246,11 @@ class _Change:
         before, after = self._text[start:end], self._replacement(start, end)
         import difflib
 
-        difference = difflib.unified_diff(
-            _split(head + before + tail), _split(head + after + tail), n=2, lineterm=""
-        )
-        lines = list(difference)[2:]
+        old, new = _split(head + before + tail), _split(head + after + tail)
+        if comparable(old, new):
+            lines = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
+        else:
+            lines = [f"@@ -1,{len(old)} +1,{len(new)} @@", *(f"-{line}" for line in old), *(f"+{line}" for line in new)]
         offset = self._text.count("\n", 0, first)
         shown = [_clipped(_shifted(line, offset)) for line in lines[:_SHOWN_LINES]]
         cut = [f"[{len(lines) - _SHOWN_LINES} more lines of the difference]"] if len(lines) > _SHOWN_LINES else []

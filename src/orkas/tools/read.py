@@ -79,7 +79,7 @@ class ReadFile:
             with os.fdopen(descriptor, "rb") as file:
                 opened = os.fstat(descriptor)
                 form, head = form_in(file)
-                if form is None or head.startswith(b"%PDF-"):
+                if form is None or b"%PDF-" in head[:1_024]:
                     if (text := self._document(given, place, file, context.abort)) is not None:
                         self._seen.note(place, descriptor, since=opened)
                         return ToolResult(text)
@@ -106,13 +106,26 @@ class ReadFile:
         key = (str(place.real), stat.st_ino, stat.st_size, stat.st_mtime_ns, given.page)
         with self._reading:
             abort.check()
-            if self._last is None or self._last[0] != key:
+            document = self._last[1] if self._last is not None and self._last[0] == key else None
+            if document is None or not _reaches(document, given.offset):
                 file.seek(0)
                 data = file.read(documents.MAX_BYTES)
                 first, most = (given.page, 1) if given.page else (1, 1_000_000)
-                self._last = (key, documents.extract(data, kind, place.name, abort, first=first, most=most))
-            document = self._last[1]
+                skip = given.offset - 1 if document is not None else 0
+                document = documents.extract(data, kind, place.name, abort, first=first, most=most, skip=skip)
+                if not _reaches(document, given.offset):
+                    skip = given.offset - 1
+                    document = documents.extract(data, kind, place.name, abort, first=first, most=most, skip=skip)
+                self._last = (key, document)
         return _excerpt_of(document, given)
+
+
+def _reaches(document: Document, offset: int) -> bool:
+    """The line is in what was read, or nowhere."""
+    from orkas.tools.documents import lines_of
+
+    end = document.skipped + len(lines_of(document))
+    return document.skipped < offset <= end or (offset > end and not document.cut)
 
 
 def _excerpt_of(document: Document, given: ReadFileInput) -> str:
@@ -120,21 +133,29 @@ def _excerpt_of(document: Document, given: ReadFileInput) -> str:
     from orkas.tools.documents import lines_of, notes_of
 
     lines = lines_of(document)
-    if not any(page.text.strip() for page in document.pages):
+    start = given.offset - 1 - document.skipped
+    if start >= len(lines) and document.cut:
+        raise ToolFailed(
+            f"line {given.offset:,} lies beyond what can be read in one go; read one {document.unit} with page, or use"
+            " a shell command that knows such documents"
+        )
+    if not document.skipped and not any(page.text.strip() for page in document.pages):
         lines.append("(no text in it; a scanned document is a picture, which a shell command such as pdftoppm makes)")
-    if given.offset > len(lines):
-        raise ToolFailed(f"offset {given.offset} is beyond the end: the text has {len(lines):,} lines")
+    if start >= len(lines):
+        end = document.skipped + len(lines)
+        raise ToolFailed(f"offset {given.offset} is beyond the end: the text has {end:,} lines")
     shown: list[str] = []
     room = MAX_CHARS
-    for line in lines[given.offset - 1 : given.offset - 1 + min(given.limit, MAX_LINES)]:
+    for line in lines[start : start + min(given.limit, MAX_LINES)]:
         if room <= 0:
             break
         shown.append(line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…")
         room -= len(shown[-1]) + 1
     following = given.offset + len(shown)
     notes = []
-    if left := len(lines) - following + 1:
-        notes.append(f"{left:,} more lines; read on with offset={following}")
+    left = document.skipped + len(lines) - following + 1
+    if left or document.cut:
+        notes.append(f"{'more than ' if document.cut else ''}{left:,} more lines; read on with offset={following}")
     return "\n".join([*shown, *(f"[{note}]" for note in [*notes, *notes_of(document)])])
 
 
