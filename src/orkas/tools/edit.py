@@ -98,10 +98,11 @@ class EditFile:
             raise ToolFailed("old_text is empty; use write_file to create a file or to replace all of it")
         if given.old_text == given.new_text:
             raise ToolFailed("old_text and new_text are the same; nothing to change")
-        check_characters(given.old_text, "old_text")
-        check_characters(given.new_text, "new_text")
         form = form_kept(data, place.name)
-        return _Change(form.decode(data), given, place.name, context.abort), form
+        text = form.decode(data)
+        check_characters(given.old_text, "old_text", text)
+        check_characters(given.new_text, "new_text", text)
+        return _Change(text, given, place.name, context.abort), form
 
     def _load(self, folder: Folder, place: Place, *, note: bool) -> tuple[bytes, os.stat_result]:
         descriptor = folder.open(place.parts[-1])

@@ -11,20 +11,29 @@ _SHOWN_BYTES = 8_000
 """So much of a file is shown at once where it was not what the model believed."""
 
 
-def check_characters(text: str, what: str) -> None:
-    """Nothing in it that no file can hold.
+def check_characters(text: str, what: str, old: str = "") -> None:
+    """Nothing in it that was lost on the way: a half of a character that takes two units, as broken JSON escapes leave
+    it, or U+FFFD, which stands for one by now. A file that holds U+FFFD (``old``) may keep it.
 
     Raises:
-        ToolFailed: half of a character that takes two units, as broken JSON escapes leave it.
+        ToolFailed: there is.
     """
+    at = next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), -1) if not _sound(text) else -1
+    if at < 0 and "\ufffd" not in old:
+        at = text.find("\ufffd")
+    if at >= 0:
+        raise ToolFailed(
+            f"{what} holds half a character or one that was lost (U+{ord(text[at]):04X}) in its line"
+            f" {text.count(chr(10), 0, at) + 1}; nothing was changed. Send that character whole, or write it as an escape"
+        )
+
+
+def _sound(text: str) -> bool:
     try:
         text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start) + 1
-        raise ToolFailed(
-            f"{what} holds half a character (U+{ord(text[error.start]):04X}) in its line {line}; nothing was changed."
-            " Send that character whole"
-        ) from None
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def form_kept(data: bytes, name: str) -> Form:

@@ -67,11 +67,9 @@ class ApplyPatch:
             ToolFailed: as the call would.
         """
         given = check_arguments(arguments, ApplyPatchInput)
-        check_characters(given.patch, "the patch")
         return "".join(one.diff() for one in self._planned(parse(given.patch), context, note=False))
 
     def _apply(self, patch: str, context: ToolContext) -> ToolResult:
-        check_characters(patch, "the patch")
         healed = changeset.heal()
         files = parse(patch)
         with ExitStack() as stack:
@@ -91,6 +89,7 @@ class ApplyPatch:
         place = _place(file.path, context, itself=_itself(file))
         if file.kind == "add":
             _check_free(place)
+            check_characters(file.content, "the patch")
             return _Planned(file, place, None, new=file.content)
         to = _place(file.to, context, itself=_itself(file)) if file.to is not None else None
         if to is not None:
@@ -113,6 +112,7 @@ class ApplyPatch:
         if new == text and to is None:
             raise ToolFailed(f"the patch changes nothing in {place.name}: what goes and what comes are the same")
         added = "".join(line for hunk in file.hunks for sign, line in hunk.lines if sign == "+")
+        check_characters(added, "the patch", text)
         after = encoded(form, text, added, new, place.name)
         return _Planned(file, place, old, text=text, data=data, to=to, new=new, after=after)
 

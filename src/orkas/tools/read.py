@@ -84,8 +84,10 @@ class ReadFile:
                         self._seen.note(place, descriptor, since=opened)
                         return ToolResult(text)
                     if form is None:
-                        self._seen.note(place, descriptor, since=opened)  # told what it is, it is known
-                        return _binary(place, head, opened.st_size, file)
+                        try:
+                            return _binary(place, head, opened.st_size, file)
+                        finally:  # told what it is, it is known
+                            self._seen.note(place, descriptor, since=opened)
                 if given.page:
                     raise ToolFailed(f"{place.name} is plain text and has no pages; use offset and limit")
                 file.seek(len(form.bom))

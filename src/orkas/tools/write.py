@@ -85,10 +85,10 @@ class WriteFile:
         place = Place(context.cwd, given.path)
         if given.path.endswith("/"):
             raise ToolFailed(f"{place.given} names a folder; give the name of a file in it")
-        check_characters(given.content, "content")
         check_spelling(place)
         with self._seen.alone(place), place.parent(create=True) as folder:
             old = self._checked(folder, place)
+            check_characters(given.content, "content", old.text if old else "")
             if old is None:
                 check_new_name(place)
                 data = given.content.encode("utf-8")
