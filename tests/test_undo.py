@@ -96,7 +96,7 @@ async def test_everything_a_turn_did_is_taken_back(work: Path) -> None:
 
 
 async def test_turns_are_taken_back_one_after_another(work: Path) -> None:
-    agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("ls")], [call("write_file", path="a.txt", content="2")])
+    agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("ls")], [call("edit_file", path="a.txt", old_text="1\n", new_text="2")])
     states = [snapshot(work)]
     for _ in range(3):
         await turn(agent)

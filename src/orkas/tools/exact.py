@@ -24,7 +24,7 @@ def check_characters(text: str, what: str, old: str = "") -> None:
     if at >= 0:
         raise ToolFailed(
             f"{what} holds half a character or one that was lost (U+{ord(text[at]):04X}) in its line"
-            f" {text.count(chr(10), 0, at) + 1}; nothing was changed. Send that character whole, or write it as an escape"
+            f" {text.count(chr(10), 0, at) + 1}; nothing was changed. Send it whole, or write it as an escape"
         )
 
 
