@@ -238,3 +238,51 @@ def test_any_damage_is_a_sentence(place: int, byte: int, kind: str) -> None:
         assert not isinstance(error, (SystemExit, MemoryError))
     else:
         assert told["total"] >= 0
+
+
+async def test_rows_beyond_one_reading_are_reached(reader: Reader) -> None:
+    data = xlsx(Big=[[i, "x" * 1_000] for i in range(3_000)], Next=[["end"]])
+    text = await reader.read(data)
+    assert "more than" in text
+    assert "2501\t2500\t" in await reader.read(data, offset=2_502)
+    assert (await reader.read(data, offset=3_002)).startswith("[sheet 2 of 2: Next]\n1\tend")
+    assert "the text has 3,003 lines" in await reader.fails(data, offset=9_000)
+    assert "1\t0\t" in await reader.read(data)
+
+
+MC = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+
+
+def paragraph(text: str) -> str:
+    return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+async def test_what_a_word_file_holds_comes_once(reader: Reader) -> None:
+    inner = f"<w:tbl><w:tr><w:tc>{paragraph('inner')}</w:tc></w:tr></w:tbl>"
+    box = f"<w:txbxContent>{paragraph('in the box')}{paragraph('below')}</w:txbxContent>"
+    body = (
+        f"<w:tbl><w:tr><w:tc>{paragraph('outer')}{inner}</w:tc></w:tr></w:tbl>"
+        f"<w:p {MC}><w:r><w:t>Before</w:t></w:r><w:r><mc:AlternateContent><mc:Choice>{box}</mc:Choice>"
+        f"<mc:Fallback>{box}</mc:Fallback></mc:AlternateContent></w:r></w:p>"
+        '<w:p><w:r><w:t>Noted</w:t></w:r><w:r><w:footnoteReference w:id="2"/></w:r></w:p>'
+    )
+    data = zipped({
+        "[Content_Types].xml": "<Types/>", "word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>",
+        "word/header1.xml": f"<w:hdr {W}>{paragraph('Secret draft')}</w:hdr>",
+        "word/header2.xml": f"<w:hdr {W}>{paragraph('Secret draft')}</w:hdr>",
+        "word/footnotes.xml": f'<w:footnotes {W}><w:footnote w:id="2">{paragraph("See below")}</w:footnote></w:footnotes>',
+    })  # fmt: skip
+    assert await reader.read(data) == (
+        "| outer | inner | |\nBefore\nin the box\nbelow\nNoted[^2]\n[header]\nSecret draft\n[footnotes]\n[^2] See below"
+    )
+
+
+@pytest.mark.parametrize("junk", [b"\r\n", b"HTTP junk\r\n", b"\0\1\2\xff", b"x" * 900 + b"\n"])
+async def test_a_pdf_behind_other_bytes_is_one(reader: Reader, junk: bytes) -> None:
+    pytest.importorskip("pypdf")
+    assert await reader.read(junk + pdf("Hello")) == "Hello"
+
+
+async def test_a_text_that_speaks_of_pdf_is_text(reader: Reader) -> None:
+    text = "head\n%PDF-1.4\nand so on\n"
+    assert await reader.read(text.encode()) == text.rstrip("\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from orkas.harness.tool import ToolContext
+from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 from orkas.tools.edit import EditFile
 from orkas.tools.files import Seen
+from orkas.tools.lines import occurrences, places
 from orkas.tools.patch import ApplyPatch
 from orkas.tools.read import ReadFile
+from orkas.tools.search import SearchFiles
 from orkas.tools.text import form_of
+from orkas.tools.write import WriteFile
 
 JAPANESE = (
     "吾輩は猫である。", "名前はまだ無い。", "設定を変更しました", "ファイルが見つかりません", "印刷（プリンタ）", "東京都の山田さん",
@@ -126,3 +131,129 @@ async def test_blanks_at_the_ends_of_several_lines_do_not_matter(tmp_path: Path)
     with pytest.raises(ToolFailed, match="not found"):
         await new.run({"path": "a", "old_text": "\tx\ny", "new_text": "z"}, context)
     assert path.read_bytes() == b"  x\ny\n"
+
+
+# What is written keeps the form of what was there
+
+KEPT = [
+    ("gbk", b"", "你好，世界。这是一个测试。\r\n第二行\r\n", "新的内容，很好。\n第二\n"),
+    ("utf-16-le", b"\xff\xfe", "one\r\ntwo\r\n", "три\nfour\n"), ("utf-8", b"\xef\xbb\xbf", "ä\r\nb\r\n", "ö\nc\n"),
+    ("utf-8", b"", "a\r\nb\r\n", "c\nd\n"), ("cp932", b"", "これは日本語のテストです。\n", "日本語です\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("encoding", "bom", "old", "new"), KEPT)
+async def test_overwriting_keeps_encoding_mark_and_line_ends(
+    tmp_path: Path, encoding: str, bom: bytes, old: str, new: str
+) -> None:
+    path, seen, context = tmp_path / "a", Seen(), ToolContext(cwd=tmp_path)
+    path.write_bytes(bom + old.encode(encoding))
+    await ReadFile(seen).run({"path": "a"}, context)
+    told = (await WriteFile(seen).run({"path": "a", "content": new}, context)).text
+    assert path.read_bytes() == bom + (new.replace("\n", "\r\n") if "\r\n" in old else new).encode(encoding)
+    assert "still" in told
+
+
+async def test_overwriting_names_the_character_that_the_encoding_has_not(tmp_path: Path) -> None:
+    path, seen, context = tmp_path / "a", Seen(), ToolContext(cwd=tmp_path)
+    data = "你好，世界。这是一个测试。\n".encode("gbk")
+    path.write_bytes(data)
+    await ReadFile(seen).run({"path": "a"}, context)
+    with pytest.raises(ToolFailed, match="GBK, which has no '😀'"):
+        await WriteFile(seen).run({"path": "a", "content": "你好😀"}, context)
+    with pytest.raises(ToolFailed, match="GBK, which has no '😀'"):
+        await EditFile(seen).run({"path": "a", "old_text": "世界", "new_text": "😀"}, context)
+    assert path.read_bytes() == data
+    path.write_bytes(data := "你好，世界。这是一个测试。𠀀\n".encode("gb18030"))
+    await EditFile(Seen()).run({"path": "a", "old_text": "世界", "new_text": "😀"}, context)
+    assert path.read_bytes() == data.decode("gb18030").replace("世界", "😀").encode("gb18030")
+
+
+async def test_the_euro_sign_of_windows_does_not_hide_chinese(tmp_path: Path) -> None:
+    path, seen, context = tmp_path / "a", Seen(), ToolContext(cwd=tmp_path)
+    data = "价格表，请查看下面的数据。\n价格：".encode("gbk") + b"\x805\n"
+    path.write_bytes(data)
+    assert "价格：€5" in (await ReadFile(seen).run({"path": "a"}, context)).text
+    assert "价格：€5" in (await SearchFiles().run({"pattern": "价格："}, context)).text
+    await EditFile(seen).run({"path": "a", "old_text": "€5", "new_text": "€6"}, context)
+    assert path.read_bytes() == data.replace(b"\x805", b"\x806")
+
+
+@pytest.mark.parametrize(("encoding", "line"), [("cp932", "これは日本語のテストです。"), ("gbk", "你好，世界。这是一个测试。"), ("latin-1", "café")])
+async def test_the_encoding_is_judged_by_the_whole_file(tmp_path: Path, encoding: str, line: str) -> None:
+    (tmp_path / "a").write_bytes(b"x = 1\n" * 12_000 + f"{line}\n".encode(encoding))
+    context = ToolContext(cwd=tmp_path)
+    assert line in (await ReadFile(Seen()).run({"path": "a", "offset": 12_001}, context)).text
+    assert line in (await SearchFiles().run({"pattern": line[:3]}, context)).text
+
+
+@pytest.mark.parametrize("data", [b"\xef\xbb\xbfhello \xff x\n", b"\xff\xfea\0b\0c", b"\xfe\xff\xd8\x00\0a"])
+async def test_broken_bytes_behind_a_mark_stand_in_nobodys_way(tmp_path: Path, data: bytes) -> None:
+    context = ToolContext(cwd=tmp_path)
+    for patch in ("*** Delete File: a", "*** Update File: a\n*** Move to: b"):
+        (tmp_path / "a").write_bytes(data)
+        patch = f"*** Begin Patch\n{patch}\n*** End Patch"
+        ApplyPatch(Seen()).preview({"patch": patch}, context)
+        await ApplyPatch(Seen()).run({"patch": patch}, context)
+        assert not (tmp_path / "a").exists()
+    assert (tmp_path / "b").read_bytes() == data
+    (tmp_path / "a").write_bytes(data)
+    seen = Seen()
+    WriteFile(seen).preview({"path": "a", "content": "k=***"}, context)
+    with pytest.raises(ToolFailed, match="have not read it"):
+        await WriteFile(seen).run({"path": "a", "content": "k=***"}, context)
+    await WriteFile(seen).run({"path": "a", "content": "k=***"}, context)
+    with pytest.raises(ToolFailed):
+        await EditFile(seen).run({"path": "a", "old_text": "nothing", "new_text": "x"}, context)
+
+
+async def test_half_a_character_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x\n")
+    context, half = ToolContext(cwd=tmp_path), "\ud83d"
+    patch = f"*** Begin Patch\n*** Update File: a\n@@\n-x\n+{half}\n*** End Patch"
+    for tool, arguments in (
+        (EditFile, {"path": "a", "old_text": "x", "new_text": half}), (EditFile, {"path": "a", "old_text": "x", "new_text": "\ufffd"}),
+        (WriteFile, {"path": "b", "content": half}), (ApplyPatch, {"patch": patch}),
+    ):  # fmt: skip
+        with pytest.raises(ToolFailed, match=r"half a character or one that was lost"):
+            await tool(Seen()).run(arguments, context)
+    assert (tmp_path / "a").read_text() == "x\n" and not (tmp_path / "b").exists()
+    (tmp_path / "a").write_text("x \ufffd\n")
+    await EditFile(Seen()).run({"path": "a", "old_text": "x \ufffd", "new_text": "\ufffd y"}, context)
+    assert (tmp_path / "a").read_text() == "\ufffd y\n"
+
+
+# Lines are matched in time that grows with the text alone
+
+
+@pytest.mark.parametrize(
+    ("content", "old"),
+    [
+        ("k" + " " * 3_000_000 + "x\n", "\nfoo\nbar"), ("k" + " \t" * 1_000_000 + "x\n", "k\n\nx"),
+        ("a\n" * 400_000 + "b\r\n", "a\n" * 100_000 + "c"), ("a \n" * 400_000, "a\n" * 100_000 + "c\nd"),
+        ("\n" * 500_000 + "\r\n", "\n" * 100_000 + "x"),
+    ],
+)  # fmt: skip
+async def test_no_text_makes_looking_for_lines_slow(tmp_path: Path, content: str, old: str) -> None:
+    (tmp_path / "a").write_bytes(content.encode())
+    with pytest.raises(ToolFailed, match="not found"):
+        await EditFile(Seen()).run({"path": "a", "old_text": old, "new_text": "y"}, ToolContext(cwd=tmp_path))
+
+
+_SOUP = st.text("ab \n", max_size=14)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.sampled_from(["a", "b", " ", "\n", "\r\n"]), max_size=16).map("".join), _SOUP.filter(lambda s: "\n" in s))
+def test_lines_are_found_where_an_expression_finds_them(text: str, old: str) -> None:
+    parts = "\r?\n".join(map(re.escape, old.split("\n")))
+    wanted = [m.span(1) for m in re.finditer(f"(?=({parts}))", text)]
+    wanted = [(a, b) for a, b in wanted if not (text[a] == "\n" and text[a - 1 : a] == "\r")]
+    assert list(places(text, old.split("\n"), Abort(), loose=False)) == wanted
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.sampled_from("ab"), max_size=40), st.lists(st.sampled_from("ab"), min_size=1, max_size=5))
+def test_occurrences_are_all_of_them(lines: list[str], wanted: list[str]) -> None:
+    size = len(wanted)
+    assert list(occurrences(lines, wanted, Abort())) == [i for i in range(len(lines) - size + 1) if lines[i : i + size] == wanted]

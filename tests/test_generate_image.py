@@ -29,7 +29,11 @@ from cli_support import orkas  # isort: skip
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-JPEG = b"\xff\xd8\xff\xe0" + b"\0" * 40
+JPEG = base64.b64decode(
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAP//////////////////////////////////////////////////////////////////"
+    "////////////////////wAALCAABAAEBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAAA//EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAI"
+    "AQEAAD8AN//Z"
+)
 B64 = base64.b64encode(PNG).decode()
 OPENAI = {"created": 1, "data": [{"b64_json": B64}], "usage": {"input_tokens": 9, "output_tokens": 1056}}
 GEMINI = {

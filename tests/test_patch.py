@@ -548,3 +548,98 @@ def test_an_empty_line_that_stays_at_the_end_of_a_diff_counts() -> None:
 
     (file,) = parse(unified("\n", "a\n\n", "a/f", "b/f"))
     assert applied("\n", file.hunks, "f", Abort()) == "a\n\n"
+
+
+# Links, folders, kinds
+
+
+def linked(bench: Bench, target: str | Path) -> Path:
+    link = bench.cwd / "lnk"
+    link.symlink_to(target)
+    return link
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+@pytest.mark.parametrize("target", ["real", "nowhere", "/etc/hostname", "../outside"])
+async def test_a_link_is_deleted_and_moved_itself(bench: Bench, target: str) -> None:
+    real = bench.file("real", "kept\n")
+    outside = bench.file("../outside", "kept\n")
+    link = linked(bench, target)
+    assert [p.name for p in bench.tool.touches({"patch": "*** Begin Patch\n*** Delete File: lnk\n*** End Patch"}, bench.context)] == ["lnk"]
+    assert "moved the link lnk to sub/other" in await bench.patch("*** Update File: lnk", "*** Move to: sub/other")
+    assert not link.is_symlink() and os.readlink(bench.cwd / "sub/other") == target
+    assert "deleted the link" in await bench.patch("*** Delete File: sub/other")
+    assert not (bench.cwd / "sub/other").is_symlink()
+    assert real.read_text() == outside.read_text() == "kept\n"
+    (entry,) = trash.entries()
+    assert trash.put_back(entry.id).is_symlink()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+async def test_a_patch_that_fails_gives_a_link_back(bench: Bench) -> None:
+    bench.file("real", "kept\n")
+    linked(bench, "real")
+    bench.tool = ApplyPatch(bench.seen, before=lambda what: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")) if what == "rename" else None)
+    before = snapshot(bench.cwd)
+    with pytest.raises(OrkasError):
+        await bench.patch("*** Update File: lnk", "*** Move to: other")
+    assert snapshot(bench.cwd) == before
+    assert "is a link" in await bench.fails("*** Update File: lnk", "*** Move to: other", "@@", "-kept", "+new")
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("new file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+target\n", "links are not made"),
+        ("index 123..456 120000\n--- a/l\n+++ b/l\n@@ -1 +1 @@\n-one\n+two\n", "links are not made or changed"),
+        ("new file mode 160000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+Subproject commit 1\n", "submodules"),
+        ("old mode 100644\nnew mode 100755\n", "chmod"),
+    ],
+)
+async def test_what_is_no_plain_file_is_not_made_one(bench: Bench, head: str, words: str) -> None:
+    bench.file("l", "one\n")
+    with pytest.raises(ToolFailed, match=words):
+        await bench.raw(f"diff --git a/l b/l\n{head}")
+    assert (bench.cwd / "l").read_text() == "one\n"
+
+
+async def test_an_empty_line_of_a_new_file_may_have_lost_its_mark(bench: Bench) -> None:
+    await bench.patch("*** Add File: a", "+a", "", "", "+b", "", "*** Add File: b", "+c")
+    assert (bench.cwd / "a").read_text() == "a\n\n\nb\n" and (bench.cwd / "b").read_text() == "c\n"
+
+
+async def test_a_name_is_a_file_or_a_folder(bench: Bench) -> None:
+    bench.file("f", "x\n")
+    bench.file("d/x", "x\n")
+    assert "aa cannot be a file of this patch and the folder of aa/b" in await bench.fails("*** Add File: aa", "+1", "*** Add File: aa/b", "+2")
+    assert "make two patches" in await bench.fails("*** Delete File: f", "*** Add File: f/y", "+2")
+    assert "d is a folder" in await bench.fails("*** Add File: d", "+2")
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="attributes")
+async def test_a_file_that_moves_to_another_folder_keeps_its_attributes(bench: Bench) -> None:
+    path = bench.file("a", "x\n")
+    path.chmod(0o751)
+    try:
+        os.setxattr(path, "user.origin", b"here")
+    except OSError:
+        pytest.skip("a file system without attributes")
+    await bench.patch("*** Update File: a", "*** Move to: deep/b", "@@", "-x", "+y")
+    moved = bench.cwd / "deep/b"
+    assert os.getxattr(moved, "user.origin") == b"here" and stat.S_IMODE(moved.stat().st_mode) == 0o751
+
+
+async def test_two_names_of_one_file_change_in_one_patch(bench: Bench) -> None:
+    os.link(bench.file("a", "x\n"), bench.cwd / "b")
+    await bench.patch("*** Update File: a", "@@", "-x", "+y", "*** Delete File: b")
+    assert (bench.cwd / "a").read_text() == "y\n" and not (bench.cwd / "b").exists()
+
+
+async def test_no_patch_takes_long_to_be_read(bench: Bench) -> None:
+    for text in ("diff --git a/" + " b/" * 300_000 + "x\nnew file mode 100644\n", f"--- a/x\n+++ b/x\n@@ -{'9' * 9_000} +1 @@\n-a\n+b\n"):
+        with pytest.raises(ToolFailed):
+            await bench.raw(text)
+    bench.file("x", "a\n" * 300_000)
+    assert "not found" in await bench.fails("*** Update File: x", *[" a"] * 50_000, "-b", "+c")
+    bench.file("y", "def f():\n" * 100_000)
+    assert "not found" in await bench.fails("*** Update File: y", "@@ def", " def f():", "-b", "+c")

@@ -20,7 +20,7 @@ from orkas.infra.messages import AssistantMessage, Image, Text, Thinking, ToolCa
 from orkas.providers.base import CompletionParams, ModelInfo
 from orkas.testing import ScriptedProvider, call
 
-PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(32)).decode()
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 @tool

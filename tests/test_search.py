@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
 from orkas.harness.tool import ToolContext, ToolResult
 from orkas.infra.abort import Abort, Aborted
 from orkas.infra.errors import ToolFailed
+from orkas.infra.paths import Place
 from orkas.tools.globs import rules
 from orkas.tools.listing import ListFiles
 from orkas.tools.matcher import compile_pattern, matches
 from orkas.tools.search import SearchFiles
+from orkas.tools.tree import Ignore, Walk
 
 
 @pytest.fixture(autouse=True)
@@ -240,3 +245,40 @@ def test_matches_are_those_of_each_line(lines: list[str], pattern: str) -> None:
     if lines:
         assert matches(compiled, "".join(f"{line}\n" for line in lines), 100) == expected
         assert matches(compiled, "".join(f"{line}\r\n" for line in lines), 100) == expected
+
+
+async def test_a_line_end_in_the_pattern_is_told(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": "one\ntwo\n"})
+    for pattern in ("one\ntwo", r"one\ntwo"):
+        assert "each line is looked at by itself" in "\n".join(await search(tmp_path, pattern))
+    assert "by itself" not in "\n".join(await search(tmp_path, r"one\\not"))
+
+
+async def test_a_long_text_of_small_letters_is_given_up_in_time(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": "a" * 1_000_000})
+    search_files, context = SearchFiles(max_seconds=0.3), ToolContext(cwd=tmp_path)
+    assert "stopped after" in (await search_files.run({"pattern": "a" * 20_000 + "b"}, context)).text
+    assert "no match" in (await search_files.run({"pattern": "A" * 20_000 + "B"}, context)).text
+
+
+_RULES = [
+    "**/", "!**/*", "*", "!a", "a/", "!a/", "/a", "a/b", "!a/b/", "**/b", "a/**", "!a/**/b", "*.c", "!*/", "b", "!b.c",
+    "/*", "!/a/", "a/*", "!a/*/", "**", "b/", "!*.c", "a/**/b/",
+]  # fmt: skip
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not here")
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from(_RULES), min_size=1, max_size=4), st.lists(st.sampled_from(_RULES), max_size=2))
+@example(["!**/*", "**/"], [])
+@example(["a/**", "!b.c", "b"], ["!a/b/", "a/**/b/"])
+def test_what_is_ignored_is_what_git_ignores(rules_: list[str], inner: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        fill(root, dict.fromkeys(("a/b/a/x.c", "a/b.c", "b/a", "b.c", "c/a/b", "c/b/b.c", "a/a/b/c", "x"), ""))
+        fill(root, {".gitignore": "\n".join(rules_) + "\n", "a/.gitignore": "\n".join(inner) + "\n"})
+        git = {"cwd": root, "capture_output": True, "check": True, "text": True}
+        subprocess.run(["git", "init", "-q"], **git)  # type: ignore[call-overload]
+        told = subprocess.run(["git", "ls-files", "-o", "--exclude-standard"], **git).stdout  # type: ignore[call-overload]
+        ours = {e.name for e in Walk(Abort(), Ignore()).below(Place(root, ".")) if e.is_file}
+        assert ours == set(told.split("\n")) - {""}

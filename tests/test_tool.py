@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import datetime
 import decimal
@@ -351,7 +352,7 @@ async def test_a_tool_is_still_the_function() -> None:
 
 # --- results ------------------------------------------------------------------------------------------------------
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 
 
 @pytest.mark.parametrize(("value", "text", "images"), [
@@ -374,7 +375,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
     (Pillow.new("RGB", (2, 2)), "", 1),
     (Pillow.new("CMYK", (2, 2)), "", 1),
     (Image(media_type="image/png", data="AAAA"), "", 1),
-    (PNG + b"0" * 6_000_000, "(an image of 6.0 MB, which is too large to be shown)", 0),
+    (PNG + b"0" * 6_000_000, "(an image that has 5.7 MB; at most 3.75 MB can be shown)", 0),
     (1j, "1j", 0),
     (ToolResult("own", is_error=True), "own", 0),
 ], ids=range(22))  # fmt: skip

@@ -372,7 +372,7 @@ def test_a_sparse_file_of_5_gb_is_read_in_bounded_memory(tmp_path: Path) -> None
         (b"\0" * 100, "binary data of 100 bytes"),
         (b"\x7fELF\0\0", "ELF program"),
         (b"PK\x03\x04\0", "ZIP archive"),
-        (PNG + b"\0" * (5 * 2**20), "at most 5 MB"),
+        (PNG + b"\0" * (5 * 2**20), "too much to be shown"),
     ],
 )
 async def test_binary_files_are_named_and_refused(bench: Bench, cwd: Path, data: bytes, words: str) -> None:
@@ -420,6 +420,7 @@ async def test_the_mode_is_kept(bench: Bench, cwd: Path) -> None:
     script = cwd / "run.sh"
     script.write_text("#!/bin/sh\necho old\n")
     script.chmod(0o751)
+    await bench.call("read_file", path="run.sh")
     await bench.call("write_file", path="run.sh", content="#!/bin/sh\necho new\n")
     assert stat.S_IMODE(script.stat().st_mode) == 0o751
     await bench.call("edit_file", path="run.sh", old_text="new", new_text="newer")
@@ -454,6 +455,7 @@ async def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_left_alo
     os.utime(cwd / ".a.00000000.tmp")
     with (cwd / ".a.89abcdef.tmp").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
+        await bench.call("read_file", path="a")
         await bench.call("write_file", path="a", content="new")
     assert sorted(os.listdir(cwd)) == sorted([*names[1:], "a"])
 
@@ -469,6 +471,7 @@ async def test_a_read_only_file_is_refused_without_a_trace(bench: Bench, cwd: Pa
 
 async def test_other_hard_links_keep_the_old_content_and_that_is_said(bench: Bench, cwd: Path, outside: Path) -> None:
     os.link(outside / "secret.txt", cwd / "a")
+    await bench.call("read_file", path="a")
     assert "hard links" in await bench.text("write_file", path="a", content="new")
     assert (outside / "secret.txt").read_text() == "secret\n"
 
@@ -477,7 +480,12 @@ async def test_a_file_changed_behind_the_model_is_not_overwritten(bench: Bench, 
     (cwd / "a").write_text("one\ntwo\n")
     await bench.call("read_file", path="a")
     (cwd / "a").write_text("one\ntwo\nmine\n")
-    assert "changed since you read it" in await bench.fails("write_file", path="a", content="x")
+    refusal = await bench.fails("write_file", path="a", content="x")
+    assert "changed since you read it" in refusal and "one\ntwo\nmine\n" in refusal
+    assert (cwd / "a").read_text() == "one\ntwo\nmine\n"
+    (cwd / "a").write_text("one\ntwo\n")
+    await bench.call("read_file", path="a")
+    (cwd / "a").write_text("one\ntwo\nmine\n")
     refusal = await bench.fails("edit_file", path="a", old_text="one", new_text="1")
     assert "changed since you read it" in refusal
     assert "mine" in refusal
@@ -870,3 +878,92 @@ def test_windows_spellings_that_are_no_plain_paths(path: str, word: str) -> None
 
     told = odd_on_windows(path)
     assert word in told and bool(told) == bool(word)
+
+
+# What the model has not seen
+
+
+async def test_a_file_that_was_never_read_is_not_overwritten(bench: Bench, cwd: Path) -> None:
+    (cwd / "a").write_text("mine\n")
+    assert "have not read it" in (refusal := await bench.fails("write_file", path="a", content="x")) and "mine\n" in refusal
+    assert (cwd / "a").read_text() == "mine\n"
+    await bench.call("write_file", path="a", content="x")  # it was shown whole
+    assert (cwd / "a").read_text() == "x"
+    (cwd / "long").write_text("mine\n" * 5_000)
+    for _ in range(2):
+        assert "Read it first" in await bench.fails("write_file", path="long", content="x")
+    await bench.call("read_file", path="long")
+    await bench.call("write_file", path="long", content="x")
+    (cwd / "empty").touch()
+    await bench.call("write_file", path="empty", content="x")
+    (cwd / "data").write_bytes(b"\0\1\2")
+    assert "have not read it" in await bench.fails("write_file", path="data", content="x")
+    await bench.fails("read_file", path="data")
+    await bench.call("write_file", path="data", content="x")
+
+
+async def test_looking_beforehand_is_not_reading(bench: Bench, cwd: Path) -> None:
+    (cwd / "a").write_text("one\n")
+    await bench.call("read_file", path="a")
+    (cwd / "a").write_text("one\nmine\n")
+    edit: Any = bench.tools["edit_file"]
+    with pytest.raises(ToolFailed, match="changed since"):
+        edit.preview({"path": "a", "old_text": "one", "new_text": "1"}, bench.context)
+    assert "changed since" in await bench.fails("write_file", path="a", content="x")
+
+
+@pytest.mark.parametrize("wait", [False, True])
+async def test_a_change_with_the_old_size_and_time_is_seen(bench: Bench, cwd: Path, wait: bool) -> None:
+    path = cwd / "a"
+    path.write_text("one\n")
+    if wait:
+        os.utime(path, (1, 1))
+    before = path.stat()
+    await bench.call("read_file", path="a")
+    with path.open("r+") as file:
+        file.write("two\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for name, arguments in (("write_file", {"content": "x"}),):
+        assert "changed since" in await bench.fails(name, path="a", **arguments)
+    assert path.read_text() == "two\n"
+
+
+def test_a_change_in_the_last_moment_is_seen_by_its_content(cwd: Path) -> None:
+    (cwd / "a").write_text("old")
+    place = Place(cwd, "a")
+    with place.parent() as folder:
+        old = folder.stat("a")
+        os.link(cwd / "a", cwd / "second")  # changes the last of its times, and nothing else
+        replace(folder, "a", b"new", Seen(), place, old=old, was=b"old")
+        (cwd / "second").unlink()
+        old = folder.stat("a")
+        (cwd / "a").write_text("NEW")
+        os.utime(cwd / "a", ns=(old.st_atime_ns, old.st_mtime_ns))
+        with pytest.raises(ToolFailed, match="just now"):
+            replace(folder, "a", b"x", Seen(), place, old=old, was=b"new")
+    assert (cwd / "a").read_text() == "NEW"
+
+
+async def test_a_name_that_only_looks_the_same_is_told(bench: Bench, cwd: Path) -> None:
+    there, asked = "cafe\u0301.txt", "caf\u00e9.txt"
+    (cwd / there).write_text("x\n")
+    if (cwd / asked).exists():
+        pytest.skip("one name on this file system")
+    (cwd / "e\u0301").mkdir()
+    patch = "*** Begin Patch\n*** {} File: " + asked + "\n{}*** End Patch"
+    for name, arguments in (
+        ("read_file", {"path": asked}), ("write_file", {"path": asked, "content": "y"}),
+        ("write_file", {"path": "\u00e9/new", "content": "y"}), ("list_files", {"path": "\u00e9"}),
+        ("edit_file", {"path": asked, "old_text": "x", "new_text": "y"}), ("search_files", {"path": asked, "pattern": "x"}),
+        ("apply_patch", {"patch": patch.format("Add", "+y\n")}), ("apply_patch", {"patch": patch.format("Delete", "")}),
+    ):  # fmt: skip
+        assert "e\\u0301" in await bench.fails(name, **arguments), name
+    assert sorted(os.listdir(cwd)) == sorted([there, "e\u0301"])
+
+
+async def test_a_name_as_long_as_the_system_allows(bench: Bench, cwd: Path) -> None:
+    name = "😀" * 62
+    await bench.call("write_file", path=name, content="x")
+    await bench.call("edit_file", path=name, old_text="x", new_text="y")
+    await bench.call("apply_patch", patch=f"*** Begin Patch\n*** Update File: {name}\n@@\n-y\n+z\n*** Add File: b\n+b\n*** End Patch")
+    assert (cwd / name).read_text() == "z" and sorted(os.listdir(cwd)) == sorted([name, "b"])

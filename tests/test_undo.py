@@ -97,7 +97,7 @@ async def test_everything_a_turn_did_is_taken_back(work: Path) -> None:
 
 
 async def test_turns_are_taken_back_one_after_another(work: Path) -> None:
-    agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("ls")], [call("write_file", path="a.txt", content="2")])
+    agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("ls")], [call("edit_file", path="a.txt", old_text="1\n", new_text="2")])
     states = [snapshot(work)]
     for _ in range(3):
         await turn(agent)
@@ -462,18 +462,18 @@ async def test_an_undo_that_was_killed_is_finished_by_the_next(work: Path, step:
 
 async def test_what_another_conversation_writes_meanwhile_is_not_of_the_turn(work: Path) -> None:
     slow = agent_with(work, [shell("touch sub/begun; until [ -e sub/go ]; do sleep 0.01; done; echo slow > run.sh")])
-    quick = agent_with(work, [call("write_file", path="a.txt", content="quick")])
+    quick = agent_with(work, [call("edit_file", path="a.txt", old_text="a", new_text="quick")])
     await quick.run("warm")  # nothing of the first start is in the way
     running = asyncio.create_task(slow.run("go"))
     while not (work / "sub/begun").exists():
         await asyncio.sleep(0.01)
-    again = agent_with(work, [call("write_file", path="a.txt", content="again"), call("write_file", path="b.txt", content="b")])
+    again = agent_with(work, [call("edit_file", path="a.txt", old_text="quick", new_text="again"), call("write_file", path="b.txt", content="b")])
     await again.run("go")
     (work / "sub/go").touch()
     await running
     done = await slow.undo()
     assert "run.sh" in done.restored
-    assert (work / "a.txt").read_text() == "again" and (work / "b.txt").read_text() == "b"
+    assert (work / "a.txt").read_text() == "again\n" and (work / "b.txt").read_text() == "b"
     assert "a.txt: somebody else changed it during the turn" in done.refused
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import html
 import json
@@ -35,7 +36,9 @@ from orkas.tools.web_fetch import WebFetch
 from test_documents import docx, odf, pdf, xlsx
 from web_server import Site, moved, page, site
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 LONG = "".join(f"<p>Paragraph {n} of the long page says something of its own, in words.</p>\n" for n in range(1, 2_001))
 
 
@@ -134,6 +137,13 @@ async def test_an_image_is_shown_whatever_it_is_called(web: Site):
         web.routes["/"] = page(PNG, kind)
         result = await fetch(web)
         assert [i.media_type for i in result.images] == ["image/png"] and "\ufffd" not in result.text and result.origin == "web"
+
+
+@pytest.mark.parametrize("body", [PNG[:-9], PNG[:20], b"RIFF\4\0\0\0WEBP"])
+async def test_an_image_that_no_vendor_would_take_is_told(web: Site, body: bytes):
+    web.routes["/"] = page(body, "image/png")
+    with pytest.raises(ToolFailed, match="cannot be shown: it"):
+        await fetch(web)
 
 
 @pytest.mark.parametrize("kind, body, said", [

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from orkas.harness.images import MAX_IMAGE_BYTES, media_type
 from orkas.harness.tool import ToolResult
 from orkas.infra.amounts import counted
 from orkas.infra.messages import Image
+from orkas.infra.pictures import fault, media_type
 
 __all__ = ["as_result"]
 
@@ -104,8 +104,8 @@ def _image(value: Any) -> Image | str | None:
     kind = media_type(data[:16])
     if kind is None:
         return None
-    if len(data) > MAX_IMAGE_BYTES:
-        return f"(an image of {len(data) / 1e6:.1f} MB, which is too large to be shown)"
+    if wrong := fault(data):
+        return f"(an image that {wrong})"
     return Image(media_type=kind, data=base64.b64encode(data).decode("ascii"))
 
 

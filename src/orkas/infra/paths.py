@@ -84,8 +84,9 @@ def said(error: OSError, name: str) -> ToolFailed:
 class Place:
     """One path inside the working folder, checked. ``root`` and ``parts`` hold no link at the time of the check."""
 
-    def __init__(self, cwd: Path, path: str, *, also: Path | None = None) -> None:
-        """``also``: a second folder (of whole outputs) that an absolute path may point into.
+    def __init__(self, cwd: Path, path: str, *, also: Path | None = None, itself: bool = False) -> None:
+        """``also``: a second folder (of whole outputs) that an absolute path may point into. ``itself``: a link at the
+        end of the path is meant, not what it leads to.
 
         Raises:
             ToolFailed: the path leads out of the working folder, or into Orkas' own data.
@@ -97,7 +98,7 @@ class Place:
         self.given = path or "."
         self._cwd = cwd
         expanded = os.path.expanduser(path) if path.startswith("~/") else path  # noqa: PTH111 - keeps the rest as it is
-        self.real = _real(cwd / expanded, path)
+        self.real = _unfollowed(cwd / expanded, path) if itself else _real(cwd / expanded, path)
         self.root = _real(cwd, path)
         self.beside = False
         """It lies in the second folder."""
@@ -283,6 +284,10 @@ def _real(path: Path, given: str) -> Path:
         return Path(os.path.realpath(path))
     except (OSError, ValueError) as error:
         raise ToolFailed(f"{shown(given)} is no usable path: {error}") from None
+
+
+def _unfollowed(path: Path, given: str) -> Path:
+    return _real(path.parent, given) / path.name if path.name not in ("", "..") else _real(path, given)
 
 
 def is_ours(real: Path) -> bool:

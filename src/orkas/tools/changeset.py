@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat as st
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -23,11 +24,21 @@ from orkas.infra import files
 from orkas.infra.errors import OrkasError, SessionLocked, StorageError, ToolFailed
 from orkas.infra.home import home
 from orkas.infra.paths import Folder, Place, shown
-from orkas.tools.files import Draft, Seen, check_new_name, check_same, check_writable, sweep, temporary_name
+from orkas.tools.files import (
+    Draft,
+    Seen,
+    check_new_name,
+    check_same,
+    check_writable,
+    shortened,
+    sweep,
+    temporary_name,
+)  # fmt: skip
 
 __all__ = ["Change", "apply", "heal", "journal"]
 
 Stamp = tuple[int, int, int, int]
+"""Of what we made ourselves: second names change the last time of a file."""
 
 
 class Change(msgspec.Struct, eq=False):
@@ -38,8 +49,12 @@ class Change(msgspec.Struct, eq=False):
     """The new content; None: the file goes, into the trash unless it ``moves``."""
     old: os.stat_result | None = None
     """The file as it was looked at; None: there is none yet."""
+    was: bytes | None = None
+    """What was in it, where known."""
     source: Change | None = None
-    """The file that it comes from, whose mode it takes over."""
+    """The file that it comes from, whose mode, owner and attributes it takes over."""
+    link: str | None = None
+    """It becomes a link that leads there."""
     moves: bool = False
     executable: bool = False
 
@@ -52,9 +67,14 @@ class _Step:
         self.folder = folder
         self.name = change.place.parts[-1]
         self.temporary = temporary_name(self.name)
-        self.kept = f".{self.name[:80]}.{secrets.token_hex(4)}.old"
+        self.kept = f".{shortened(self.name)}.{secrets.token_hex(4)}.old"
         self.draft: Draft | None = None
         self.new: Stamp | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Something has this name afterwards."""
+        return self.change.data is not None or self.change.link is not None
 
     def line(self) -> dict[str, Any]:
         path = "/".join(self.change.place.parts)
@@ -138,10 +158,16 @@ class _Plan:
         for step in self.steps:
             change = step.change
             if change.old is not None:
-                check_writable(step.folder, step.name, change.old)
+                if not st.S_ISLNK(change.old.st_mode):  # a link has no mode of its own
+                    check_writable(step.folder, step.name, change.old)
                 sweep(step.folder, step.name)
             else:
                 check_new_name(change.place)
+            if change.link is not None:
+                self._before("draft")
+                step.folder.link(step.temporary, change.link)
+                step.new = _stamp(step.folder, step.temporary)
+                continue
             if change.data is None:
                 if not change.moves:
                     self._before("trash")
@@ -158,12 +184,8 @@ class _Plan:
 
     def _fill(self, step: _Step, draft: Draft, change: Change, data: bytes) -> None:
         source = next((s for s in self.steps if s.change is change.source), None)
-        if source is not None and source.folder.path == step.folder.path:
-            draft.fill(data, old_name=source.name, old=source.change.old)
-        elif source is not None and source.change.old is not None:
-            draft.fill(data)
-            if hasattr(os, "fchmod"):
-                os.fchmod(draft.descriptor, source.change.old.st_mode & 0o777)
+        if source is not None:
+            draft.fill(data, old_name=source.name, old=source.change.old, origin=source.folder)
         else:
             draft.fill(data, old_name=step.name, old=change.old)
             if change.executable and change.old is None and hasattr(os, "fchmod"):
@@ -171,12 +193,12 @@ class _Plan:
 
     def switch(self) -> None:
         """Files that go make room first: on some systems two names that differ in case are one."""
-        for step in sorted(self.steps, key=lambda s: s.change.data is not None):
-            check_same(step.folder, step.name, step.change.old)
+        for step in sorted(self.steps, key=lambda s: s.stays):
+            check_same(step.folder, step.name, step.change.old, step.change.was)
             if step.change.old is not None:
                 self._before("keep")
-                _keep(step, copy=step.change.data is not None)
-            if step.change.data is not None:
+                _keep(step, copy=step.stays)
+            if step.stays:
                 self._before("rename")
                 step.folder.replace(step.temporary, step.name)
         self._write("done")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 
 from orkas.infra.patterns import lazy
 
-__all__ = ["unified"]
+__all__ = ["comparable", "unified"]
 
 _LINES = lazy(r"[^\n]*\n|[^\n]+")
 _CONTEXT = 3
 _COMPARED = 4_000
 """Lines that are compared one by one; a longer stretch is shown as gone and come, whole."""
+_PAIRS = 1_000_000
+"""Equal lines on both sides, each with each: comparing takes so many steps, and more the more often they repeat."""
 _NO_END = "\\ No newline at end of file"
 
 
@@ -31,7 +34,7 @@ def _hunks(a: list[str], b: list[str]) -> list[str]:
     first = max(start - _CONTEXT, 0)
     last_a, last_b = min(len(a) - end + _CONTEXT, len(a)), min(len(b) - end + _CONTEXT, len(b))
     part_a, part_b = a[first:last_a], b[first:last_b]
-    if max(len(part_a), len(part_b)) > _COMPARED:
+    if not comparable(part_a, part_b):
         groups = [_whole(start - first, len(part_a), len(part_b), min(end, _CONTEXT))]
     else:
         matcher = difflib.SequenceMatcher(None, part_a, part_b, autojunk=False)
@@ -46,6 +49,14 @@ def _hunks(a: list[str], b: list[str]) -> list[str]:
                 continue
             lines += _marked("-", part_a[i1:i2]) + _marked("+", part_b[j1:j2])
     return lines
+
+
+def comparable(a: Sequence[str], b: Sequence[str]) -> bool:
+    """``difflib`` compares them in a moment; else they are shown as gone and come."""
+    if max(len(a), len(b)) > _COMPARED:
+        return False
+    there = Counter(b)
+    return sum(count * there[line] for line, count in Counter(a).items()) <= _PAIRS
 
 
 def _whole(head: int, a: int, b: int, tail: int) -> list[tuple[str, int, int, int, int]]:

@@ -3,7 +3,7 @@
 It is started isolated, imports nothing of ours, opens no file, may write none, and has bounds for memory and processor
 time: what a broken or hostile document does to a library ends with this process.
 
-Arguments: the kind, the first page, how many pages at most, then folders of the libraries.
+Arguments: the kind, the first page, how many pages at most, how many lines to pass over, then folders of the libraries.
 """
 
 from __future__ import annotations
@@ -35,31 +35,59 @@ class Refused(Exception):
 class Document:
     """Pages that are read one after another until there is enough."""
 
-    def __init__(self, first: int, most: int) -> None:
+    def __init__(self, first: int, most: int, skip: int) -> None:
+        """``skip``: so many lines are passed over, the one that stands before each page counted."""
         self._first, self._most = first, most
         self._until = time.monotonic() + MAX_SECONDS
         self._room = MAX_CHARS
+        self._skip = skip
 
     def read(self, unit: str, pages: list[tuple[str, Callable[[], Iterator[str]]]]) -> dict[str, Any]:
         if self._first > len(pages):
             raise Refused(f"there is no {unit} {self._first}: it has {len(pages)}")
-        found = []
-        for name, lines in pages[self._first - 1 : self._first - 1 + self._most]:
+        found: list[dict[str, Any]] = []
+        wanted = self._skip
+        asked = pages[self._first - 1 : self._first - 1 + self._most]
+        for name, lines in asked:
             if self._room <= 0 or time.monotonic() > self._until:
                 break
-            found.append(self._page(name, lines))
-        return {"unit": unit, "total": len(pages), "first": self._first, "pages": found}
+            found.append(self._page(name, lines, titled=len(pages) > 1 or bool(name)))
+        told = {"unit": unit, "total": len(pages), "first": self._first, "pages": found}
+        cut = len(found) < len(asked) or found[-1]["cut"]
+        return {**told, "skipped": wanted - self._skip, "cut": cut}
 
-    def _page(self, name: str, lines: Callable[[], Iterator[str]]) -> dict[str, Any]:
+    def _page(self, name: str, lines: Callable[[], Iterator[str]], *, titled: bool) -> dict[str, Any]:
         kept: list[str] = []
         cut = False
-        for line in lines():
-            kept.append(line)
-            self._room -= len(line) + 1
+        begun = titled and self._passes()
+        for line in _settled(lines()):
+            if not self._passes():
+                kept.append(line)
+                self._room -= len(line) + 1
             if self._room <= 0 or time.monotonic() > self._until:
                 cut = True
                 break
-        return {"name": name, "text": "\n".join(kept).rstrip(), "cut": cut}
+        return {"name": name, "lines": kept, "cut": cut, "titled": titled and not begun}
+
+    def _passes(self) -> bool:
+        """One more line; True: it is passed over."""
+        if not self._skip:
+            return False
+        self._skip -= 1
+        return True
+
+
+def _settled(lines: Iterator[str]) -> Iterator[str]:
+    """Lines without any kind of line end in them, and without empty ones at the end."""
+    empty = 0
+    for whole in lines:
+        for line in whole.splitlines() or [""]:
+            if not line.strip():
+                empty += 1
+                continue
+            yield from [""] * empty
+            empty = 0
+            yield line
 
 
 def pdf(data: bytes, document: Document) -> dict[str, Any]:
@@ -110,12 +138,40 @@ def _row(cells: Any) -> str:
 
 def docx(data: bytes, document: Document) -> dict[str, Any]:
     parts = _unpacked(data)
-    return document.read("page", [("", lambda: _word(_tree(parts, "word/document.xml")))])
+    return document.read("page", [("", lambda: _word(parts))])
 
 
-def _word(root: ElementTree.Element) -> Iterator[str]:
-    body = next((e for e in root if _tag(e) == "body"), root)
-    yield from _word_blocks(body)
+def _word(parts: zipfile.ZipFile) -> Iterator[str]:
+    """The text, then what stands beside it: each kind under a line of its own."""
+    root = _tree(parts, "word/document.xml")
+    yield from _word_blocks(next((e for e in root if _tag(e) == "body"), root))
+    names = sorted(parts.namelist())
+    for kind in ("header", "footer"):
+        found = [_word_blocks(_tree(parts, name)) for name in names if re.fullmatch(rf"word/{kind}\d*\.xml", name)]
+        said = dict.fromkeys(line for lines in found for line in lines if line.strip())  # one for each kind of page
+        yield from [f"[{kind}]", *said] if said else []
+    for kind in ("footnote", "endnote", "comment"):
+        if f"word/{kind}s.xml" in names:
+            yield from _word_notes(_tree(parts, f"word/{kind}s.xml"), kind)
+
+
+def _word_notes(root: ElementTree.Element, kind: str) -> Iterator[str]:
+    told = False
+    for note in (e for e in root if _tag(e) == kind):
+        text = " ".join(line for line in _word_blocks(note) if line.strip())
+        if text:
+            if not told:
+                yield f"[{kind}s]"
+                told = True
+            yield f"[{_mark(kind)}{_attribute(note, 'id')}] {text}"
+
+
+def _mark(kind: str) -> str:
+    return {"footnote": "^", "endnote": "^e", "comment": "^c"}[kind]
+
+
+def _attribute(element: ElementTree.Element, name: str) -> str:
+    return next((value for key, value in element.attrib.items() if key.rpartition("}")[2] == name), "")
 
 
 def _word_blocks(parent: ElementTree.Element) -> Iterator[str]:
@@ -124,16 +180,24 @@ def _word_blocks(parent: ElementTree.Element) -> Iterator[str]:
         if kind == "p":
             yield from _word_paragraph(element).split("\n")
         elif kind == "tbl":
-            for row in (e for e in element.iter() if _tag(e) == "tr"):
-                cells = [" ".join(_word_blocks(cell)) for cell in row if _tag(cell) == "tc"]
-                yield "| " + " | ".join(cells) + " |"
-        elif kind in ("sdt", "sdtContent", "customXml", "ins"):
+            for row in _within(element, "tr"):
+                yield "| " + " | ".join(" ".join(_word_blocks(cell)) for cell in _within(row, "tc")) + " |"
+        elif kind in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag"):
             yield from _word_blocks(element)
+
+
+def _within(parent: ElementTree.Element, wanted: str) -> Iterator[ElementTree.Element]:
+    """Rows or cells of this very table, whatever is wrapped around them; not those of a table inside it."""
+    for element in parent:
+        if _tag(element) == wanted:
+            yield element
+        elif _tag(element) not in ("tbl", "tc"):
+            yield from _within(element, wanted)
 
 
 def _word_paragraph(paragraph: ElementTree.Element) -> str:
     text, prefix = [], ""
-    for element in paragraph.iter():
+    for element in _word_runs(paragraph):
         kind = _tag(element)
         if kind == "t":
             text.append(element.text or "")
@@ -141,13 +205,29 @@ def _word_paragraph(paragraph: ElementTree.Element) -> str:
             text.append("\t")
         elif kind in ("br", "cr"):
             text.append("\n")
+        elif kind == "txbxContent":
+            text.append("\n".join(["", *_word_blocks(element), ""]))
+        elif kind in ("footnoteReference", "endnoteReference", "commentReference"):
+            text.append(f"[{_mark(kind.removesuffix('Reference'))}{_attribute(element, 'id')}]")
         elif kind == "pStyle":
             value = next(iter(element.attrib.values()), "")
             if found := re.fullmatch(r"[Hh]eading ?(\d)|Title", value):
                 prefix = "#" * int(found[1] or 1) + " "
         elif kind == "numPr":
             prefix = prefix or "- "
-    return prefix + "".join(text) if text else ""
+    return prefix + "".join(text).strip("\n") if text else ""
+
+
+def _word_runs(parent: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    """What a paragraph is made of, in order. A drawing that comes in two forms comes once; the inside of a text box is
+    left to whoever asks for it.
+    """
+    for element in parent:
+        if _tag(element) == "Fallback":
+            continue
+        yield element
+        if _tag(element) != "txbxContent":
+            yield from _word_runs(element)
 
 
 def pptx(data: bytes, document: Document) -> dict[str, Any]:
@@ -206,7 +286,7 @@ def _odf_lines(parent: ElementTree.Element, *, numbered: bool = False) -> Callab
 
 def _odf_rows(table: ElementTree.Element) -> Iterator[str]:
     number = 1
-    for row in (e for e in table.iter() if _tag(e) == "table-row"):
+    for row in _odf_table_rows(table):
         cells: list[str] = []
         for cell in row:
             if len(cells) < MAX_COLUMNS:
@@ -215,6 +295,14 @@ def _odf_rows(table: ElementTree.Element) -> Iterator[str]:
         if text := _row(cells[:MAX_COLUMNS]):
             yield f"{number}\t{text}"
         number += _repeated(row, "rows")
+
+
+def _odf_table_rows(parent: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    for element in parent:
+        if _tag(element) == "table-row":
+            yield element
+        elif _tag(element) != "table":
+            yield from _odf_table_rows(element)
 
 
 def _repeated(element: ElementTree.Element, what: str) -> int:
@@ -303,13 +391,13 @@ def _bounded() -> None:
 
 
 def main() -> None:
-    kind, first, most = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    sys.path.extend(sys.argv[4:])
+    kind, (first, most, skip) = sys.argv[1], map(int, sys.argv[2:5])
+    sys.path.extend(sys.argv[5:])
     _bounded()
     sys.setrecursionlimit(3_000)
     told: dict[str, Any]
     try:
-        told = KINDS[kind](sys.stdin.buffer.read(), Document(first, most))
+        told = KINDS[kind](sys.stdin.buffer.read(), Document(first, most, skip))
     except Refused as why:
         told = {"error": str(why)}
     except ImportError as error:

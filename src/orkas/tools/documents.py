@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 import subprocess
 import threading
 import time
@@ -19,7 +21,7 @@ from orkas.infra import process
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 
-__all__ = ["MAX_BYTES", "Document", "extract", "kind_of_document", "lines_of", "notes_of"]
+__all__ = ["MAX_BYTES", "Document", "extract", "is_pdf", "kind_of_document", "lines_of", "notes_of"]
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_SECONDS = 30.0
@@ -28,13 +30,22 @@ _TICK_S = 0.05
 _WORKER = Path(__file__).with_name("document_worker.py")
 _NEEDED = {"pdf": ("pypdf",), "xlsx": ("openpyxl", "et_xmlfile")}
 INSTALL = "python -m pip install 'orkas-harness[docs]'"
+_PDF = re.compile(rb"(?:^|[\r\n\0\x80-\xff])%PDF-\d")
+_PDF_WITHIN = 1_024
 _OLD = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 class Page(msgspec.Struct):
     name: str
-    text: str
+    lines: list[str] = []
     cut: bool = False
+    """It goes on beyond what is read at once."""
+    titled: bool = False
+    """A line of its own stands before it."""
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
 
 
 class Document(msgspec.Struct):
@@ -44,6 +55,10 @@ class Document(msgspec.Struct):
     first: int
     """The number of the first of ``pages``."""
     pages: list[Page] = []
+    skipped: int = 0
+    """Lines that were passed over."""
+    cut: bool = False
+    """There is more of what was asked for than was read at once."""
 
 
 def kind_of_document(data: io.BufferedIOBase) -> str:
@@ -53,8 +68,8 @@ def kind_of_document(data: io.BufferedIOBase) -> str:
         ToolFailed: an Office file of before 2007, or an encrypted one.
     """
     data.seek(0)
-    head = data.read(len(_OLD))
-    if head.startswith(b"%PDF-"):
+    head = data.read(_PDF_WITHIN)
+    if is_pdf(head, data):
         return "pdf"
     if head.startswith(_OLD):
         raise ToolFailed(
@@ -75,8 +90,26 @@ def kind_of_document(data: io.BufferedIOBase) -> str:
     return ""
 
 
-def extract(data: bytes, kind: str, name: str, abort: Abort, *, first: int = 1, most: int = 1_000_000) -> Document:
-    """The text from page ``first`` on, as much as the bounds allow. Blocks, up to ``MAX_SECONDS``.
+def is_pdf(head: bytes, file: io.BufferedIOBase) -> bool:
+    """Also one with other bytes in front, as readers allow within the first 1,024; a text that only speaks of PDF has
+    no end of one.
+    """
+    if head.startswith(b"%PDF-"):
+        return True
+    if not _PDF.search(head[:_PDF_WITHIN]):
+        return False
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - _PDF_WITHIN))
+    tail = file.read(_PDF_WITHIN)
+    return b"startxref" in tail and b"%%EOF" in tail
+
+
+def extract(
+    data: bytes, kind: str, name: str, abort: Abort, *, first: int = 1, most: int = 1_000_000,
+    skip: int = 0,
+) -> Document:
+    """The text from page ``first`` on and behind ``skip`` lines of it, as much as the bounds allow. Blocks, up to
+    ``MAX_SECONDS``.
 
     Raises:
         ToolFailed: a package is missing, or the document is encrypted, broken or beyond the bounds.
@@ -88,7 +121,9 @@ def extract(data: bytes, kind: str, name: str, abort: Abort, *, first: int = 1, 
         if spec is None or not spec.submodule_search_locations:
             raise _missing(name, package)
         folders[str(Path(spec.submodule_search_locations[0]).parent)] = None
-    told = _asked([kind, str(first), str(most), *folders], data, name, abort)
+    if kind == "pdf" and (found := _PDF.search(data[:_PDF_WITHIN])):
+        data = data[found.end() - len(b"%PDF-1") :]
+    told = _asked([kind, str(first), str(most), str(skip), *folders], data, name, abort)
     if missing := told.get("missing"):
         raise _missing(name, str(missing))
     if "error" in told:
@@ -100,9 +135,9 @@ def lines_of(document: Document) -> list[str]:
     """The text by lines; a line of its own stands before each page."""
     lines: list[str] = []
     for number, page in enumerate(document.pages, document.first):
-        if document.total > 1 or page.name:
+        if page.titled:
             lines.append(f"[{document.unit} {number} of {document.total}{': ' if page.name else ''}{page.name}]")
-        lines += page.text.splitlines()
+        lines += page.lines
     return lines
 
 
@@ -111,7 +146,7 @@ def notes_of(document: Document) -> list[str]:
     notes = []
     last = document.first + len(document.pages) - 1
     if document.pages and document.pages[-1].cut:
-        notes.append(f"the text of {document.unit} {last} goes on beyond what is read at once")
+        notes.append(f"the text of {document.unit} {last} goes on beyond what is read at once; offset reads on there")
     if last < document.total:
         notes.append(f"{document.unit} {last} of {document.total}; page={last + 1} reads the next")
     return notes

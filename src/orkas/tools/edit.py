@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,9 +18,10 @@ from orkas.infra.amounts import counted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place
 from orkas.infra.threads import in_thread
-from orkas.tools.diffs import unified
-from orkas.tools.exact import encoded, form_kept, fresh
-from orkas.tools.files import MAX_EDIT_BYTES, Seen, load, replace
+from orkas.tools.diffs import comparable, unified
+from orkas.tools.exact import check_characters, encoded, form_kept, fresh, shows_whole
+from orkas.tools.files import MAX_EDIT_BYTES, Seen, load, replace, spelt
+from orkas.tools.lines import places
 from orkas.tools.text import Form
 
 __all__ = ["EditFile"]
@@ -36,8 +36,6 @@ _SHOWN_LINE = 1_600
 _COMPARED_CHARS = 100_000
 _NAMED_PLACES = 10
 _MIXED_PLACES = 100_000
-_WINDOW = 1_000_000
-"""Characters searched in one go, after which Stop is heard."""
 _HINT_LINES = 20_000
 _HINT_LINE = 300
 _HINT_CHARS = 2_000_000
@@ -79,19 +77,19 @@ class EditFile:
         """
         given = check_arguments(arguments, EditFileInput)
         place = Place(context.cwd, given.path)
-        with place.parent() as folder:
-            data, _ = self._load(folder, place)
+        with spelt(place), place.parent() as folder:
+            data, _ = self._load(folder, place, note=False)
         change, form = self._change(data, given, place, context)
         return unified(form.decode(data), change.after(), f"a/{place.name}", f"b/{place.name}")
 
     def _edit(self, given: EditFileInput, context: ToolContext) -> ToolResult:
         place = Place(context.cwd, given.path)
-        with self._seen.alone(place), place.parent() as folder:
-            data, old = self._load(folder, place)
+        with self._seen.alone(place), spelt(place), place.parent() as folder:
+            data, old = self._load(folder, place, note=True)
             change, form = self._change(data, given, place, context)
             changed = encoded(form, form.decode(data), given.new_text, change.after(), place.name)
             context.abort.check()
-            replace(folder, place.parts[-1], changed, self._seen, place, old=old)
+            replace(folder, place.parts[-1], changed, self._seen, place, old=old, was=data)
         return ToolResult(change.told())
 
     def _change(
@@ -102,15 +100,19 @@ class EditFile:
         if given.old_text == given.new_text:
             raise ToolFailed("old_text and new_text are the same; nothing to change")
         form = form_kept(data, place.name)
-        return _Change(form.decode(data), given, place.name, context.abort), form
+        text = form.decode(data)
+        check_characters(given.old_text, "old_text", text)
+        check_characters(given.new_text, "new_text", text)
+        return _Change(text, given, place.name, context.abort), form
 
-    def _load(self, folder: Folder, place: Place) -> tuple[bytes, os.stat_result]:
+    def _load(self, folder: Folder, place: Place, *, note: bool) -> tuple[bytes, os.stat_result]:
         descriptor = folder.open(place.parts[-1])
         try:
             old = os.fstat(descriptor)
             data = load(descriptor, place.name)
             if self._seen.changed(place, descriptor):
-                self._seen.note(place, descriptor)
+                if note and shows_whole(data):
+                    self._seen.note(place, descriptor)
                 raise ToolFailed(f"{place.name} has changed since you read it and was not edited.{fresh(data)}")
             return data, old
         finally:
@@ -158,10 +160,6 @@ class _Change:
         """Blanks at the ends of lines do not matter where several lines are given; blanks in front always do."""
         self._relaxed = self._mixed = True
         self._old, self._new = (text.replace("\r\n", "\n") for text in (given.old_text, given.new_text))
-        *lines, last = self._old.split("\n")
-        parts = [re.escape(line.rstrip(" \t")) + r"[ \t]*" for line in lines]
-        end = [re.escape(last.rstrip(" \t")) + r"[ \t]*(?=\r?\n|\Z)"] if last.strip() else [re.escape(last)]
-        self._pattern = re.compile("\r?\n".join([*parts, *end]))
 
     def _most(self, given: EditFileInput) -> int:
         return _MIXED_PLACES + 1 if self._mixed and given.replace_all else _NAMED_PLACES + 1
@@ -180,26 +178,20 @@ class _Change:
     def _places(self, *, overlapping: bool) -> Iterator[tuple[int, int]]:
         """Beginning and end of each place, in order. Stop is heard between them."""
         at = 0
-        while (place := self._next(at)) is not None:
+        for start, end in self._by_lines() if self._mixed and "\n" in self._old else self._as_text(overlapping):
             self._abort.check()
-            yield place
-            at = place[0] + 1 if overlapping else place[1]
+            if start >= at:
+                yield start, end
+                at = at if overlapping else end
 
-    def _next(self, at: int) -> tuple[int, int] | None:
-        if not self._mixed or "\n" not in self._old:
-            at = self._text.find(self._old, at)
-            return None if at < 0 else (at, at + len(self._old))
-        while at < len(self._text):
-            self._abort.check()
-            found = self._pattern.search(self._text, at, at + _WINDOW + 2 * len(self._old))
-            if found and found.start() < at + _WINDOW:
-                return found.span()
-            at += _WINDOW
-        return None
+    def _by_lines(self) -> Iterator[tuple[int, int]]:
+        return places(self._text, self._old.split("\n"), self._abort, loose=self._relaxed)
 
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile("\r?\n".join(re.escape(part) for part in self._old.split("\n")))
+    def _as_text(self, overlapping: bool) -> Iterator[tuple[int, int]]:
+        at = self._text.find(self._old)
+        while at >= 0:
+            yield at, at + len(self._old)
+            at = self._text.find(self._old, at + 1 if overlapping else at + len(self._old))
 
     def after(self) -> str:
         if not self._mixed:
@@ -257,10 +249,11 @@ class _Change:
         before, after = self._text[start:end], self._replacement(start, end)
         import difflib
 
-        difference = difflib.unified_diff(
-            _split(head + before + tail), _split(head + after + tail), n=2, lineterm=""
-        )
-        lines = list(difference)[2:]
+        old, new = _split(head + before + tail), _split(head + after + tail)
+        if comparable(old, new):
+            lines = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
+        else:
+            lines = [f"@@ -1,{len(old)} +1,{len(new)} @@", *(f"-{line}" for line in old), *(f"+{line}" for line in new)]
         offset = self._text.count("\n", 0, first)
         shown = [_clipped(_shifted(line, offset)) for line in lines[:_SHOWN_LINES]]
         if len(lines) > _SHOWN_LINES:

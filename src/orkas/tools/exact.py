@@ -5,7 +5,35 @@ from __future__ import annotations
 from orkas.infra.errors import ToolFailed
 from orkas.tools.text import Form, form_of
 
-__all__ = ["encoded", "form_kept", "fresh"]
+__all__ = ["check_characters", "encoded", "form_kept", "fresh", "shows_whole"]
+
+_SHOWN_BYTES = 8_000
+"""So much of a file is shown at once where it was not what the model believed."""
+
+
+def check_characters(text: str, what: str, old: str = "") -> None:
+    """Nothing in it that was lost on the way: a half of a character that takes two units, as broken JSON escapes leave
+    it, or U+FFFD, which stands for one by now. A file that holds U+FFFD (``old``) may keep it.
+
+    Raises:
+        ToolFailed: there is.
+    """
+    at = next((i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff"), -1) if not _sound(text) else -1
+    if at < 0 and "\ufffd" not in old:
+        at = text.find("\ufffd")
+    if at >= 0:
+        raise ToolFailed(
+            f"{what} holds half a character or one that was lost (U+{ord(text[at]):04X}) in its line"
+            f" {text.count(chr(10), 0, at) + 1}; nothing was changed. Send it whole, or write it as an escape"
+        )
+
+
+def _sound(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def form_kept(data: bytes, name: str) -> Form:
@@ -36,6 +64,11 @@ def encoded(form: Form, old: str, added: str, after: str, name: str) -> bytes:
             f"{name} is not UTF-8 and its encoding is only guessed ({form.encoding}), so {unsure[0]!r} could come out"
             " as another character; use plain ASCII, or convert the file to UTF-8 first (iconv in the shell)"
         )
+    strange = sorted(c for c in foreign if form.encoding == "gb18030" and not _in_gbk(c))
+    if strange and all(map(_in_gbk, set(old))):  # it may well be read by what knows GBK alone
+        raise ToolFailed(
+            f"{name} is encoded as GBK, which has no {strange[0]!r}; use other characters or convert it first"
+        )
     try:
         return form.encode(after)
     except UnicodeEncodeError as error:
@@ -45,8 +78,22 @@ def encoded(form: Form, old: str, added: str, after: str, name: str) -> bytes:
         ) from None
 
 
-def fresh(data: bytes) -> str:
+def _in_gbk(char: str) -> bool:
+    try:
+        char.encode("gbk")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def shows_whole(data: bytes) -> bool:
+    """``fresh`` shows all of it."""
+    return len(data) <= _SHOWN_BYTES and form_of(data) is not None
+
+
+def fresh(data: bytes, otherwise: str = "Read it again, then edit", head: str = "It is now") -> str:
     """The content as it is now where it is short, so that the model can go on at once."""
-    form = form_of(data)
-    text = form.decode(data) if form and len(data) <= 8_000 else None
-    return " Read it again, then edit" if text is None else f" It is now:\n{text}".encode("utf-8", "replace").decode()
+    form = form_of(data) if len(data) <= _SHOWN_BYTES else None
+    if form is None:
+        return f" {otherwise}"
+    return f" {head}:\n{form.shown(data)}".encode("utf-8", "replace").decode()

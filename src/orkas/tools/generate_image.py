@@ -20,6 +20,7 @@ from orkas.infra.errors import OrkasError, ProviderError, ToolFailed, UsageError
 from orkas.infra.known import hide
 from orkas.infra.messages import AssistantMessage, Image, Text, UserMessage
 from orkas.infra.paths import Folder, Place
+from orkas.infra.pictures import MAX_BYTES, fault, media_type
 from orkas.infra.threads import in_thread
 from orkas.tools.beside import asked, may_cost
 from orkas.tools.files import Draft, check_new_name, temporary_name
@@ -166,17 +167,15 @@ class GenerateImage:
         return page.body
 
     def _told(self, name: str, image: Image, data: bytes, words: str, drawing: _Drawing) -> ToolResult:
-        from orkas.harness.images import MAX_IMAGE_BYTES
-
         text = f"saved as {name} ({counted(len(data), 'byte')}, {image.media_type})"
         if words:
             text += f"\nThe model that drew it said: {words[:1_000]}"
         if self.price is None:
             text += "\nWhat it cost is not known here and not counted."
-        shown = [image] if len(data) <= MAX_IMAGE_BYTES else []
-        if not shown:
-            text += "\nIt is too large to be shown to you."
-        return ToolResult(text, shown, cost_usd=drawing.cost)
+        wrong = fault(data)
+        if wrong:
+            text += f"\nIt is not shown to you: it {wrong}."
+        return ToolResult(text, [] if wrong else [image], cost_usd=drawing.cost)
 
 
 class _Drawing:
@@ -251,16 +250,14 @@ def _references(paths: list[str], context: ToolContext) -> list[Image]:
 
 
 def _reference(path: str, context: ToolContext) -> Image:
-    from orkas.harness.images import MAX_IMAGE_BYTES, media_type
-
     place = Place(context.cwd, path)
     with place.parent() as folder, os.fdopen(folder.open(place.parts[-1]), "rb") as file:
-        data = file.read(MAX_IMAGE_BYTES + 1)
+        data = file.read(MAX_BYTES + 1)
     kind = media_type(data[:16])
     if kind is None:
         raise ToolFailed(f"{place.name} is no PNG, JPEG, GIF or WebP image", hint="give picture files")
-    if len(data) > MAX_IMAGE_BYTES:
-        raise ToolFailed(f"{place.name} has more than {MAX_IMAGE_BYTES // 2**20} MB", hint="make it smaller first")
+    if wrong := fault(data):
+        raise ToolFailed(f"{place.name} {wrong}", hint="make a smaller or sound copy first")
     return Image(media_type=kind, data=base64.b64encode(data).decode("ascii"))
 
 
@@ -289,8 +286,6 @@ def _free(stem: str, ending: str, names: set[str]) -> str:
 
 def _save(data: bytes, image: Image, stem: str, context: ToolContext) -> tuple[str, Image]:
     """Put the picture into a new file. Returns its name, and the picture as it is shown."""
-    from orkas.harness.images import media_type
-
     kind = media_type(data[:16])
     if kind is None:
         raise ToolFailed("what the vendor sent is no picture that is known here", hint="try again, or another model")
@@ -311,11 +306,9 @@ def _save(data: bytes, image: Image, stem: str, context: ToolContext) -> tuple[s
 
 
 def _shown(data: bytes) -> list[Image]:
-    """The picture as it can be shown; nothing where it is none that is known, or too large."""
-    from orkas.harness.images import MAX_IMAGE_BYTES, media_type
-
+    """The picture as it can be shown; nothing where it is none that is known, or no vendor would take it."""
     kind = media_type(data[:16])
-    if kind is None or len(data) > MAX_IMAGE_BYTES:
+    if kind is None or fault(data):
         return []
     return [Image(media_type=kind, data=base64.b64encode(data).decode("ascii"))]
 

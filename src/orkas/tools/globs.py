@@ -16,7 +16,7 @@ from orkas.infra.errors import ToolFailed
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-__all__ = ["Glob", "rules", "steady"]
+__all__ = ["Glob", "Rules", "rules", "steady"]
 
 _MAX_GLOB = 1_000
 """Characters; longer than any path a person writes a pattern for."""
@@ -58,6 +58,38 @@ def rules(lines: list[str]) -> GitIgnoreSpec:
         if expression is not None and (safe := steady(expression.pattern)) != expression.pattern:
             pattern.regex = re.compile(safe)
     return spec
+
+
+class Rules:
+    """The lines of one ``.gitignore``, asked from above: nobody asks for what lies in an ignored folder.
+
+    So each rule is held against a path alone and never against the folders above it, and the last that fits decides,
+    as in git. (``pathspec`` weighs rules for folders otherwise, since it is asked for files alone.)
+    """
+
+    def __init__(self, lines: list[str]) -> None:
+        self._rules = [
+            (bool(p.include), re.compile(_exact(p.regex.pattern))) for p in reversed(rules(lines).patterns) if p.regex
+        ]
+
+    def opinion(self, name: str, *, is_folder: bool) -> bool | None:
+        """Whether the path, relative to the folder of the file, is ignored; None: no rule fits."""
+        path = f"{name}/" if is_folder else name
+        return next((include for include, pattern in self._rules if pattern.search(path)), None)
+
+
+_FOLDER, _EITHER = "(?P<ps_d>/)", "(?:(?P<ps_d>/)|$)"
+
+
+def _exact(regex: str) -> str:
+    """The expression of ``pathspec`` for the path itself and nothing below it."""
+    if regex.endswith(_EITHER):
+        return f"{regex.removesuffix(_EITHER)}/?$"
+    if regex == _FOLDER:
+        return "/$"
+    if regex.endswith(_FOLDER):
+        return f"{regex.removesuffix(_FOLDER)}/$"
+    return f"{regex}." if regex.endswith("/") else regex  # "a/**" is all in the folder and not the folder
 
 
 def _usable(line: str) -> bool:

@@ -7,17 +7,18 @@ count. A hunk that fits in two places is refused: nothing is guessed.
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from orkas.infra.abort import Abort
 from orkas.infra.errors import ToolFailed
 from orkas.infra.patterns import lazy
+from orkas.tools.lines import BLANKS, occurrences
 from orkas.tools.patch_text import Hunk
 
 __all__ = ["applied"]
 
 _LINES = lazy(r"[^\n]*\n|[^\n]+")
-_BLANKS = " \t"
 _NAMED = 10
 _HINT_LINES = 5_000
 _HINT_LINE = 300
@@ -124,15 +125,17 @@ class _File:
             raise self._no_anchor(hunk)
         found = []
         inner = []
+        held = sorted((start, end) for start, end, _ in taken if start < end)
+        blocks = _joined(scopes or [])
         for at in self._matches(old, relaxed=relaxed):
-            if any(at < end and at + len(old) > start for start, end, _ in taken):
+            if _inside(held, at, at + len(old)):
                 continue
             if hunk.at_end and at + len(old) != len(self._bodies):
                 continue
-            if scopes is not None and not any(at >= start for start, _ in scopes):
+            if scopes is not None and at < scopes[0][0]:
                 continue
             found.append(at)
-            if scopes and any(start <= at < end for start, end in scopes):
+            if _inside(blocks, at, at + 1):
                 inner.append(at)
             if len(found) > _NAMED and scopes is None and hunk.at is None:
                 break
@@ -140,21 +143,11 @@ class _File:
 
     def _matches(self, old: list[str], *, relaxed: bool) -> Iterator[int]:
         if relaxed:
-            old = [line.rstrip(_BLANKS) for line in old]
+            old = [line.rstrip(BLANKS) for line in old]
             if self._bare is None:
-                self._bare = [line.rstrip(_BLANKS) for line in self._bodies]
+                self._bare = [line.rstrip(BLANKS) for line in self._bodies]
         bodies = self._bare if relaxed and self._bare is not None else self._bodies
-        rare = max(range(len(old)), key=lambda i: len(old[i]))
-        at, last = rare - 1, len(bodies) - (len(old) - rare)
-        while at < last:
-            self._abort.check()
-            try:
-                at = bodies.index(old[rare], at + 1, last + 1)
-            except ValueError:
-                return
-            start = at - rare
-            if bodies[start : start + len(old)] == old:
-                yield start
+        return occurrences(bodies, old, self._abort)
 
     def _anchored(self, anchors: list[str]) -> list[tuple[int, int]]:
         """Where the last anchor stands behind the others, and where the block that it opens ends."""
@@ -167,15 +160,24 @@ class _File:
         last = anchors[-1]
         found = [i for i in range(first, len(self._bodies)) if _same(self._bodies[i], last)]
         exact = [i for i in found if self._bodies[i].strip() == last.strip()]
-        return [(i, self._block(i)) for i in exact or found]
+        return self._blocks(exact or found)
 
-    def _block(self, at: int) -> int:
-        """The first line behind ``at`` that is indented no deeper than it."""
-        depth = _depth(self._bodies[at])
-        for i in range(at + 1, len(self._bodies)):
-            if self._bodies[i].strip() and _depth(self._bodies[i]) <= depth:
-                return i
-        return len(self._bodies)
+    def _blocks(self, heads: list[int]) -> list[tuple[int, int]]:
+        """Each with the first line behind it that is indented no deeper than it."""
+        ends: dict[int, int] = {}
+        wanted = set(heads)
+        open_: list[tuple[int, int]] = []  # heads whose block has not ended, the deepest last
+        for i in range(heads[0] if heads else len(self._bodies), len(self._bodies)):
+            if i % 1_000 == 0:
+                self._abort.check()
+            if not self._bodies[i].strip() and i not in wanted:
+                continue
+            depth = _depth(self._bodies[i])
+            while open_ and depth <= open_[-1][1]:
+                ends[open_.pop()[0]] = i
+            if i in wanted:
+                open_.append((i, depth))
+        return [(i, ends.get(i, len(self._bodies))) for i in heads]
 
     def _hint(self, hunk: Hunk) -> str:
         """The line of the file that comes nearest to the longest one looked for."""
@@ -241,6 +243,23 @@ class _File:
         elif not parts[-1].endswith("\n"):
             parts[-1] = last + self._end
         return parts
+
+
+def _joined(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same lines as spans that do not overlap. They come in the order of their beginnings."""
+    joined: list[tuple[int, int]] = []
+    for start, end in spans:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _inside(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Some line from ``start`` to ``end`` is in one of the spans, which are in order and do not overlap."""
+    at = bisect_left(spans, (end, end)) - 1
+    return at >= 0 and spans[at][1] > start
 
 
 def _same(line: str, anchor: str) -> bool:

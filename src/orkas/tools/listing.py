@@ -14,6 +14,7 @@ from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_
 from orkas.infra.amounts import counted
 from orkas.infra.paths import Place, kind_of, shown
 from orkas.infra.threads import in_thread
+from orkas.tools.files import spelt
 from orkas.tools.globs import Glob
 from orkas.tools.tree import Entry, Ignore, Walk
 
@@ -50,6 +51,11 @@ class ListFiles:
 
 def _list(given: ListFilesInput, context: ToolContext) -> ToolResult:
     place = Place(context.cwd, given.path)
+    with spelt(place):
+        return _listed(place, given, context)
+
+
+def _listed(place: Place, given: ListFilesInput, context: ToolContext) -> ToolResult:
     if place.parts:
         with place.parent() as folder:
             stat = folder.stat(place.parts[-1])

@@ -22,7 +22,7 @@ BEGIN, END, TAIL = "*** Begin Patch", "*** End Patch", "*** End of File"
 _KINDS: dict[str, Literal["add", "update", "delete"]] = {"Add": "add", "Update": "update", "Delete": "delete"}
 _HEADER = lazy(r"\*\*\* (Add|Update|Delete) File: (.+)")
 _MOVE = lazy(r"\*\*\* (?:Move|Rename) to: (.+)")
-_RANGE = lazy(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
+_RANGE = lazy(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)")
 _HEREDOC = lazy(r"(?:apply_patch\s+)?<<-?\s*(['\"]?)(\w+)\1")
 
 
@@ -155,13 +155,17 @@ class _Envelope:
         return _number_hunks(file)
 
     def _content(self) -> str:
-        lines = []
+        """An empty line between others is one of the file: its mark was lost on the way."""
+        lines: list[str] = []
+        empty = 0
         for line in self._section():
             if not line.startswith("+"):
                 if not line.strip():
+                    empty += bool(lines)
                     continue
                 raise _fail(self._number - 1, "in a file that is added every line begins with '+'")
-            lines.append(line[1:] + "\n")
+            lines += ["\n"] * empty + [line[1:] + "\n"]
+            empty = 0
         return "".join(lines)
 
     def _section(self) -> Iterator[str]:
@@ -302,17 +306,24 @@ class _Diff:
             self._at += 1
         if "copy to" in head:
             raise _fail(self._first + self._at - 1, "copies are not applied; add the file with its content")
+        modes = [head.get("new file mode", ""), head.get("new mode", ""), head.get("index", "").rpartition(" ")[2]]
+        if "160000" in (*modes, head.get("deleted file mode")):
+            raise _fail(self._first + self._at - 1, "submodules are not changed by a patch; use git in the shell")
+        if "120000" in modes:
+            raise _fail(self._first + self._at - 1, "links are not made or changed by a patch; use ln -s in the shell")
         if "old mode" in head:
             raise _fail(self._first + self._at - 1, "changes of a mode are not applied; use chmod in the shell")
         return head
 
     def _only_named(self, head: dict[str, str], number: int) -> tuple[str, str]:
         """An empty file that comes or goes has no ``---`` line."""
-        found = re.fullmatch(r"diff --git a/(.+) b/\1", head.get("", ""))
-        if found and "new file mode" in head:
-            return "/dev/null", found[1]
-        if found and "deleted file mode" in head:
-            return found[1], "/dev/null"
+        both = head.get("", "").removeprefix("diff --git a/")
+        half = (len(both) - len(" b/")) // 2
+        name = both[:half]
+        if name and both == f"{name} b/{name}" and "new file mode" in head:
+            return "/dev/null", name
+        if name and both == f"{name} b/{name}" and "deleted file mode" in head:
+            return name, "/dev/null"
         raise _fail(number, "no '--- ' and '+++ ' lines follow, so it says of no file what changes")
 
     def _made(self, old: str, new: str, hunks: list[Hunk], head: dict[str, str], number: int) -> FilePatch:

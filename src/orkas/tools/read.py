@@ -13,16 +13,16 @@ import msgspec
 from msgspec import Meta
 
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
-from orkas.infra import environment
+from orkas.infra import environment, pictures
 from orkas.infra.abort import Abort
 from orkas.infra.amounts import counted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import Image
 from orkas.infra.paths import Place
 from orkas.infra.threads import in_thread
-from orkas.tools.files import Seen
+from orkas.tools.files import Seen, spelt
 from orkas.tools.foreign import marked
-from orkas.tools.text import HEAD_BYTES, Form, form_of, kind_of_bytes, size_said
+from orkas.tools.text import HEAD_BYTES, Form, form_in, kind_of_bytes, size_said
 
 if TYPE_CHECKING:
     from orkas.tools.documents import Document
@@ -33,8 +33,6 @@ MAX_LINES = 2_000
 MAX_CHARS = 50_000
 """Of one reading, about 12,500 tokens."""
 MAX_LINE_CHARS = 2_000
-MAX_IMAGE_BYTES = 5 * 1024 * 1024
-"""The smallest limit among the vendors that take pictures."""
 _COUNTED_BYTES = 64 * 1024 * 1024
 _VISIBLE = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
@@ -77,26 +75,27 @@ class ReadFile:
     def _found(self, given: ReadFileInput, place: Place, context: ToolContext) -> ToolResult:
         if not place.parts:
             raise ToolFailed(f"{place.given} is a folder; use list_files to see what is in it")
-        with place.parent() as folder:
+        with spelt(place), place.parent() as folder:
             descriptor = folder.open(place.parts[-1])
             with os.fdopen(descriptor, "rb") as file:
-                head = file.read(HEAD_BYTES)
-                form = form_of(head, whole=len(head) < HEAD_BYTES)
-                size = os.fstat(descriptor).st_size
-                if form is None or head.startswith(b"%PDF-"):
+                opened = os.fstat(descriptor)
+                form, head = form_in(file)
+                if form is None or b"%PDF-" in head[:1_024]:
                     if (text := self._document(given, place, file, context.abort)) is not None:
-                        self._seen.note(place, descriptor)
+                        self._seen.note(place, descriptor, since=opened)
                         return ToolResult(text)
                     if form is None:
-                        return _binary(place, head, size, file)
+                        try:
+                            return _binary(place, head, opened.st_size, file)
+                        finally:  # told what it is, it is known
+                            self._seen.note(place, descriptor, since=opened)
                 if given.page:
                     raise ToolFailed(f"{place.name} is plain text and has no pages; use offset and limit")
                 file.seek(len(form.bom))
                 excerpt = _Excerpt(file, form, context.abort)
                 text = excerpt.text(given.offset, min(given.limit, MAX_LINES))
-                self._seen.note(place, descriptor)
+                self._seen.note(place, descriptor, since=opened)
                 return ToolResult(text)
-
 
     def _document(self, given: ReadFileInput, place: Place, file: io.BufferedReader, abort: Abort) -> str | None:
         """Some of the text of a document; None: it is none."""
@@ -110,13 +109,26 @@ class ReadFile:
         key = (str(place.real), stat.st_ino, stat.st_size, stat.st_mtime_ns, given.page)
         with self._reading:
             abort.check()
-            if self._last is None or self._last[0] != key:
+            document = self._last[1] if self._last is not None and self._last[0] == key else None
+            if document is None or not _reaches(document, given.offset):
                 file.seek(0)
                 data = file.read(documents.MAX_BYTES)
                 first, most = (given.page, 1) if given.page else (1, 1_000_000)
-                self._last = (key, documents.extract(data, kind, place.name, abort, first=first, most=most))
-            document = self._last[1]
+                skip = given.offset - 1 if document is not None else 0
+                document = documents.extract(data, kind, place.name, abort, first=first, most=most, skip=skip)
+                if not _reaches(document, given.offset):
+                    skip = given.offset - 1
+                    document = documents.extract(data, kind, place.name, abort, first=first, most=most, skip=skip)
+                self._last = (key, document)
         return _excerpt_of(document, given)
+
+
+def _reaches(document: Document, offset: int) -> bool:
+    """The line is in what was read, or nowhere."""
+    from orkas.tools.documents import lines_of
+
+    end = document.skipped + len(lines_of(document))
+    return document.skipped < offset <= end or (offset > end and not document.cut)
 
 
 def _excerpt_of(document: Document, given: ReadFileInput) -> str:
@@ -124,21 +136,30 @@ def _excerpt_of(document: Document, given: ReadFileInput) -> str:
     from orkas.tools.documents import lines_of, notes_of
 
     lines = lines_of(document)
-    if not any(page.text.strip() for page in document.pages):
+    start = given.offset - 1 - document.skipped
+    if start >= len(lines) and document.cut:
+        raise ToolFailed(
+            f"line {given.offset:,} lies beyond what can be read in one go; read one {document.unit} with page, or use"
+            " a shell command that knows such documents"
+        )
+    if not document.skipped and not any(page.text.strip() for page in document.pages):
         lines.append("(no text in it; a scanned document is a picture, which a shell command such as pdftoppm makes)")
-    if given.offset > len(lines):
-        raise ToolFailed(f"offset {given.offset} is beyond the end: the text has {counted(len(lines), 'line')}")
+    if start >= len(lines):
+        end = counted(document.skipped + len(lines), "line")
+        raise ToolFailed(f"offset {given.offset} is beyond the end: the text has {end}")
     shown: list[str] = []
     room = MAX_CHARS
-    for line in lines[given.offset - 1 : given.offset - 1 + min(given.limit, MAX_LINES)]:
+    for line in lines[start : start + min(given.limit, MAX_LINES)]:
         if room <= 0:
             break
         shown.append(line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…")
         room -= len(shown[-1]) + 1
     following = given.offset + len(shown)
     notes = []
-    if left := len(lines) - following + 1:
-        notes.append(f"{counted(left, 'more line')}; read on with offset={following}")
+    left = document.skipped + len(lines) - following + 1
+    if left or document.cut:
+        more = counted(left, "more line")
+        notes.append(f"{'more than ' if document.cut else ''}{more}; read on with offset={following}")
     return "\n".join([*shown, *(f"[{note}]" for note in [*notes, *notes_of(document)])])
 
 
@@ -146,10 +167,15 @@ def _binary(place: Place, head: bytes, size: int, file: io.BufferedReader) -> To
     kind = kind_of_bytes(head)
     if kind not in _VISIBLE:
         raise ToolFailed(f"{place.name} is no text but {kind} of {size_said(size)}; use a shell command that knows it")
-    if size > MAX_IMAGE_BYTES:
-        raise ToolFailed(f"{place.name} is an image ({kind}) of {size_said(size)}; at most 5 MB can be shown")
     file.seek(0)
-    data = base64.b64encode(file.read(MAX_IMAGE_BYTES)).decode()
+    raw = file.read(pictures.MAX_BYTES + 1)
+    wrong = pictures.fault(raw) if size <= pictures.MAX_BYTES else f"has {size_said(size)}, too much to be shown"
+    if wrong:
+        raise ToolFailed(
+            f"{place.name} {wrong}; make a smaller or sound copy with a shell command and read that, for example:"
+            f" magick {place.name} -colorspace sRGB -resize 1600x1600 small.png"
+        )
+    data = base64.b64encode(raw).decode()
     return ToolResult(f"{place.name}: image ({kind}), {size_said(size)}", [Image(media_type=kind, data=data)])
 
 
@@ -159,7 +185,7 @@ class _Excerpt:
     def __init__(self, file: io.BufferedReader, form: Form, abort: Abort) -> None:
         self._form = form
         self._abort = abort
-        self._text = io.TextIOWrapper(file, form.encoding, "replace", newline="\n")
+        self._text = io.TextIOWrapper(file, form.encoding, form.lenient, newline="\n")
         self._clipped: list[int] = []
 
     def text(self, offset: int, limit: int) -> str:

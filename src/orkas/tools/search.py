@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, BinaryIO, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -23,11 +23,13 @@ from orkas.infra import process
 from orkas.infra.amounts import counted
 from orkas.infra.errors import ToolFailed
 from orkas.infra.paths import Folder, Place, shown
+from orkas.infra.patterns import lazy
 from orkas.infra.threads import in_thread
 from orkas.tools import matcher
+from orkas.tools.files import spelt
 from orkas.tools.foreign import marked
 from orkas.tools.globs import Glob
-from orkas.tools.text import HEAD_BYTES, Form, form_of
+from orkas.tools.text import Form, form_in
 from orkas.tools.tree import Ignore, Walk
 
 __all__ = ["SearchFiles"]
@@ -37,13 +39,18 @@ MAX_SECONDS = 10.0
 _PIECE_BYTES = 4 * 1024 * 1024
 """Files are searched in pieces of this size, cut at line ends: a line that is longer is cut too."""
 _ONE_SWOOP = 64
+_SHORT = 40
+"""Characters of a plain text that is looked for in this process where case does not count: Python's ``re`` compares it
+anew at every place then."""
+_LINE_END = lazy(r"\n|(?<!\\)(?:\\\\)*\\n")
 
 
 class SearchFilesInput(msgspec.Struct, forbid_unknown_fields=True):
     pattern: Annotated[
         str,
         Meta(
-            description="Text or regular expression (Python syntax). Case counts only if a capital letter is in it.",
+            description="Text or regular expression (Python syntax), within one line. Case counts only if a capital"
+            " letter is in it.",
             min_length=1,
         ),
     ]
@@ -148,10 +155,11 @@ class _Search:
         self._pattern, self._literal = self._compiled()
 
     def run(self) -> ToolResult:
-        if self._given.names_only:
-            self._names()
-        else:
-            self._contents()
+        with spelt(self._place):
+            if self._given.names_only:
+                self._names()
+            else:
+                self._contents()
         result = ToolResult("\n".join([*self._lines, *(f"[{note}]" for note in self._all_notes())]))
         return marked(result, self._place)
 
@@ -166,9 +174,9 @@ class _Search:
             return matcher.compile_pattern(re.escape(pattern), ignore_case=ignore_case), True
 
     def _finder(self) -> _Finder:
-        if self._literal:
-            return _Here(self._pattern)
         ignore_case = bool(self._pattern.flags & re.IGNORECASE)
+        if self._literal and (not ignore_case or len(self._pattern.pattern) <= _SHORT):
+            return _Here(self._pattern)
         return _Apart(self._pattern.pattern, ignore_case, self._over, self._context)
 
     def _names(self) -> None:
@@ -232,14 +240,13 @@ class _Search:
         except (OSError, ToolFailed):
             self._walk.unreadable.append(name)
             return
-        with os.fdopen(descriptor, "rb", buffering=0) as file:
+        with os.fdopen(descriptor, "rb") as file:
             self._searched += 1
-            head = file.read(HEAD_BYTES) or b""
-            form = form_of(head, whole=len(head) < HEAD_BYTES)
+            form, _ = form_in(file)
             if form is None:
                 self._binary += 1
                 return
-            for first, text in _pieces(file, head, form):
+            for first, text in _pieces(file, form):
                 self._check_time()
                 room = MAX_MATCHES + 1 - len(self._lines)
                 for line, text_shown in finder.find(text, room):
@@ -269,6 +276,9 @@ class _Search:
         notes = self._notes
         if not self._lines:
             notes.insert(0, f"no match in {counted(self._searched, 'file')}")
+        if _LINE_END.search(self._given.pattern):
+            notes.append("each line is looked at by itself, so a line end in the pattern matches nothing: search for"
+                         " one of the lines")
         left_out = [
             (self._walk.ignored, "ignored by .gitignore"),
             (self._binary, "binary"),
@@ -283,12 +293,13 @@ class _Search:
         return notes
 
 
-def _pieces(file: Any, head: bytes, form: Form) -> Iterator[tuple[int, str]]:
+def _pieces(file: BinaryIO, form: Form) -> Iterator[tuple[int, str]]:
     """The text in pieces that end with a line, each with the number of its first line."""
-    decoder = codecs.getincrementaldecoder(form.encoding)("replace")
+    decoder = codecs.getincrementaldecoder(form.encoding)(form.lenient)
     number = 1
     rest = ""
-    data = head[len(form.bom) :]
+    file.seek(len(form.bom))
+    data = file.read(_PIECE_BYTES) or b""
     while data:
         text = rest + decoder.decode(data)
         data = file.read(_PIECE_BYTES) or b""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import BinaryIO
 
 from orkas.infra.amounts import counted
 from orkas.infra.patterns import lazy
 
-__all__ = ["HEAD_BYTES", "Form", "form_of", "kind_of_bytes", "size_said"]
+__all__ = ["HEAD_BYTES", "Form", "form_in", "form_of", "kind_of_bytes", "size_said"]
 
 HEAD_BYTES = 65_536
-"""How much of a file decides what it is."""
+"""How much of a file decides whether it is a text at all."""
+_JUDGED_BYTES = 64 * 1024 * 1024
+"""How much of a text decides its encoding: as much as is edited."""
+_PIECE_BYTES = 4 * 1024 * 1024
 
 ANY = "any"
 """Value of ``Form.safe``: the guess is as good as certain."""
@@ -52,8 +56,18 @@ class Form:
         """The character can be added to the file: its bytes mean the same in every encoding the file may have."""
         return self.safe is None or char in self.safe or (self.safe == ANY and char > "\x7f")
 
+    @property
+    def lenient(self) -> str:
+        """How to decode for showing alone: what is broken becomes U+FFFD."""
+        return _EURO_SHOWN if self.errors == _EURO else "replace"
+
     def decode(self, data: bytes) -> str:
+        """Raises UnicodeDecodeError when some of it is broken; never for forms without a mark in front."""
         return data[len(self.bom) :].decode(self.encoding, self.errors)
+
+    def shown(self, data: bytes) -> str:
+        """The text for showing alone, whatever is broken in it."""
+        return data[len(self.bom) :].decode(self.encoding, self.lenient)
 
     def encode(self, text: str) -> bytes:
         """Raises UnicodeEncodeError when the file's encoding has no such character."""
@@ -64,16 +78,18 @@ def form_of(data: bytes, *, whole: bool = True) -> Form | None:
     """The form of a text, None for binary data. ``whole`` False: the data is only the beginning of a file."""
     for bom, encoding in _BOMS:
         if data.startswith(bom):
+            if encoding == "utf-8" and not _decodes(data, encoding, whole):
+                return Form(encoding, bom, "surrogateescape", _BROKEN)
             return Form(encoding, bom, note="" if encoding == "utf-8" else f"encoded as {encoding.upper()}")
     if b"\0" in data:
         encoding = _unmarked_utf16(data, whole)
         return Form(encoding, note=f"encoded as {encoding.upper()} without a mark", safe=ANY) if encoding else None
     if _decodes(data, "utf-8", whole):
         return Form("utf-8")
-    if _is_chinese(data, whole):
-        return Form("gb18030", note="not UTF-8: decoded as GB18030", safe=ANY if _is_surely_chinese(data) else "")
+    if chinese := _chinese(data, whole):
+        return chinese
     if _looks_like_utf8(data):
-        return Form("utf-8", errors="surrogateescape", note="some bytes are not valid UTF-8")
+        return Form("utf-8", errors="surrogateescape", note=_BROKEN)
     if japanese := _japanese(data, whole):
         return japanese
     if _C1.search(data) and _decodes(data, "cp1252", whole):
@@ -81,9 +97,42 @@ def form_of(data: bytes, *, whole: bool = True) -> Form | None:
     return Form("latin-1", note="not UTF-8: decoded as Latin-1", safe=_SHARED if _is_surely_latin(data) else "")
 
 
-def _decodes(data: bytes, encoding: str, whole: bool) -> bool:
+def form_in(file: BinaryIO) -> tuple[Form | None, bytes]:
+    """The form of an open file and its first bytes. The beginning tells whether it is a text; the encoding is judged by
+    all of it, up to 64 MB. Reads in pieces, and holds it whole only where it is not UTF-8.
+    """
+    file.seek(0)
+    head = file.read(HEAD_BYTES)
+    form = form_of(head, whole=len(head) < HEAD_BYTES)
+    if form is None or len(head) < HEAD_BYTES or form.encoding.startswith(("utf-16", "utf-32")):
+        return form, head
+    if form.errors == "strict" and form.encoding == "utf-8" and _goes_on_as_utf8(file, head):
+        return form, head
+    file.seek(0)
+    data = file.read(_JUDGED_BYTES)
+    return form_of(data, whole=not file.read(1)) or form, head
+
+
+def _goes_on_as_utf8(file: BinaryIO, data: bytes) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    read = 0
     try:
-        codecs.getincrementaldecoder(encoding)("strict").decode(data, whole)
+        while data and read < _JUDGED_BYTES:
+            decoder.decode(data)
+            read += len(data)
+            data = file.read(_PIECE_BYTES)
+        decoder.decode(b"", not data)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+_BROKEN = "some bytes are not valid UTF-8"
+
+
+def _decodes(data: bytes, encoding: str, whole: bool, errors: str = "strict") -> bool:
+    try:
+        codecs.getincrementaldecoder(encoding)(errors).decode(data, whole)
     except UnicodeDecodeError:
         return False
     return True
@@ -132,12 +181,49 @@ def _japanese(data: bytes, whole: bool) -> Form | None:
     return Form("cp932", note=note, safe="") if not _HALF.search(foreign) and in_words >= 0.8 * len(foreign) else None
 
 
-def _is_chinese(data: bytes, whole: bool) -> bool:
-    """GBK text: it decodes, and nearly all that is not ASCII are common Chinese characters and punctuation."""
-    if not _decodes(data, "gb18030", whole):
-        return False
-    foreign = _foreign(data)
-    if _all_embedded(data.decode("gb18030", "ignore")):
+def _chinese(data: bytes, whole: bool) -> Form | None:
+    """GB18030, or the GBK of Windows (code page 936), in which the byte 0x80 is the euro sign."""
+    if _decodes(data, "gb18030", whole):
+        form = Form("gb18030", note="not UTF-8: decoded as GB18030")
+    elif b"\x80" in data and _decodes(data, "gbk", whole, _euro()):
+        form = Form("gbk", errors=_EURO, note="not UTF-8: decoded as GBK")
+    else:
+        return None
+    text = data.decode(form.encoding, form.lenient if not whole else form.errors)
+    if not _is_chinese(text):
+        return None
+    return replace(form, safe=ANY if _is_surely_chinese(_foreign(text)) else "")
+
+
+_EURO, _EURO_SHOWN = "orkas-euro", "orkas-euro-shown"
+
+
+def _euro() -> str:
+    """The name of the way in which a codec meets the euro sign of code page 936, which Python's ``gbk`` lacks."""
+    codecs.register_error(_EURO, _met_euro)
+    codecs.register_error(_EURO_SHOWN, _met_or_shown)
+    return _EURO
+
+
+def _met_euro(error: UnicodeError) -> tuple[str | bytes, int]:
+    if isinstance(error, UnicodeDecodeError) and error.object[error.start : error.start + 1] == b"\x80":
+        return "€", error.start + 1
+    if isinstance(error, UnicodeEncodeError) and error.object[error.start] == "€":
+        return b"\x80", error.start + 1
+    raise error
+
+
+def _met_or_shown(error: UnicodeError) -> tuple[str | bytes, int]:
+    try:
+        return _met_euro(error)
+    except UnicodeError:
+        return codecs.replace_errors(error)
+
+
+def _is_chinese(text: str) -> bool:
+    """Nearly all that is not ASCII are common Chinese characters and punctuation."""
+    foreign = _foreign(text)
+    if _all_embedded(text):
         return False
     common = [c for c in foreign if re.match(_COMMON, c)]
     ordinary = sum(1 for c in common if _two_high_bytes(c))
@@ -155,9 +241,15 @@ _FOREIGN = lazy("[^\x00-\x7f]+")
 _EMBEDDED = lazy("(?<=[A-Za-z])[^\x00-\x7f](?![^\x00-\x7f])|(?<![^\x00-\x7f])[^\x00-\x7f](?=[A-Za-z])")
 
 
-def _foreign(data: bytes) -> str:
-    """What is not ASCII in GB18030 text: a sample from the beginning is enough to judge it."""
-    return "".join(re.findall("[^\x00-\x7f]+", data.decode("gb18030", "ignore"))[:_SAMPLE])[:_SAMPLE]
+def _foreign(text: str) -> str:
+    """What is not ASCII in a text: a sample from the beginning is enough to judge it."""
+    found, size = [], 0
+    for run in _FOREIGN.finditer(text):
+        found.append(run.group())
+        size += len(found[-1])
+        if size >= _SAMPLE:
+            break
+    return "".join(found)[:_SAMPLE].replace("€", "")
 
 
 _SAMPLE = 50_000
@@ -174,13 +266,12 @@ _FREQUENT = frozenset("的一是不了在人有我他这个们中来上大为和
 _CHINESE_MARKS = frozenset("，。：；？！（）“”")
 
 
-def _is_surely_chinese(data: bytes) -> bool:
+def _is_surely_chinese(foreign: str) -> bool:
     """GB18030 and not the EUC-KR, EUC-JP or Big5 that decodes as GB18030 too, into rare characters.
 
     The rule: a tenth of what is not ASCII is Chinese punctuation or among the fifty most frequent characters, which
     make up a third of Chinese text, and a comma of full width is there, which Korean and Japanese hardly use.
     """
-    foreign = _foreign(data)
     usual = sum(1 for c in foreign if c in _FREQUENT or c in _CHINESE_MARKS)
     return usual * 10 >= len(foreign) and "，" in foreign
 

@@ -7,15 +7,11 @@ import stat as st
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from orkas.infra.abort import Abort
 from orkas.infra.home import home
 from orkas.infra.paths import Folder, Place
-from orkas.tools.globs import rules
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from orkas.tools.globs import Rules
 
 __all__ = ["Entry", "Ignore", "Walk"]
 
@@ -49,7 +45,7 @@ class Ignore:
     """The ``.gitignore`` files from the working folder down; the deepest one that has an opinion decides."""
 
     def __init__(self) -> None:
-        self._levels: list[tuple[str, GitIgnoreSpec]] = []
+        self._levels: list[tuple[str, Rules]] = []
 
     def enter(self, folder: Folder, name: str) -> bool:
         """Read the rules of a folder; True when it has some, which ``leave`` takes back."""
@@ -59,7 +55,7 @@ class Ignore:
                 text = os.read(descriptor, _IGNORE_BYTES).decode("utf-8-sig", "replace")
             finally:
                 os.close(descriptor)
-            self._levels.append((f"{name}/" if name != "." else "", rules(text.split("\n"))))
+            self._levels.append((f"{name}/" if name != "." else "", Rules(text.split("\n"))))
             return True
         return False
 
@@ -72,7 +68,7 @@ class Ignore:
 
     def ignores(self, name: str, *, is_folder: bool) -> bool:
         for prefix, spec in reversed(self._levels):
-            opinion = spec.check_file(name[len(prefix) :] + ("/" if is_folder else "")).include
+            opinion = spec.opinion(name[len(prefix) :], is_folder=is_folder)
             if opinion is not None:
                 return opinion
         return False

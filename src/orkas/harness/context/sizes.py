@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from orkas.infra.messages import Block, Image, Message, Text, Thinking, ToolCall, encode
+from orkas.infra.pictures import dimensions
 from orkas.infra.tokens import estimate
 from orkas.providers.base import ToolDef
 
@@ -79,20 +81,9 @@ def _blob(text: str | None) -> int:
 def pixels(data: str) -> tuple[int, int] | None:
     """Width and height of a PNG, GIF, WebP or JPEG in base64; None: not told. Reads a few bytes, wherever they lie."""
     try:
-        head = _bytes(data, 0, 30)
-        if head.startswith(b"\x89PNG\r\n\x1a\n"):
-            size = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
-        elif head.startswith(b"GIF8"):
-            size = int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
-        elif head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-            size = _webp(head)
-        elif head.startswith(b"\xff\xd8"):
-            size = _jpeg(data)
-        else:
-            return None
+        return dimensions(partial(_bytes, data))
     except (binascii.Error, ValueError, IndexError):
         return None
-    return size if min(size) > 0 else None
 
 
 def _bytes(data: str, start: int, count: int) -> bytes:
@@ -107,30 +98,3 @@ def _bytes(data: str, start: int, count: int) -> bytes:
     if len(found) < min(count, 10):
         raise ValueError("the picture ends before its size")
     return found
-
-
-def _webp(head: bytes) -> tuple[int, int]:
-    kind = head[12:16]
-    if kind == b"VP8X":
-        return 1 + int.from_bytes(head[24:27], "little"), 1 + int.from_bytes(head[27:30], "little")
-    if kind == b"VP8L":
-        bits = int.from_bytes(head[21:25], "little")
-        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
-    return int.from_bytes(head[26:28], "little") & 0x3FFF, int.from_bytes(head[28:30], "little") & 0x3FFF
-
-
-_SEGMENTS = 64
-"""Segments of a JPEG looked at before its size counts as unknown. Real ones have about ten."""
-
-
-def _jpeg(data: str) -> tuple[int, int]:
-    at = 2
-    for _ in range(_SEGMENTS):
-        segment = _bytes(data, at, 10)
-        if segment[0] != 0xFF:
-            break
-        kind = segment[1]
-        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-            return int.from_bytes(segment[7:9], "big"), int.from_bytes(segment[5:7], "big")
-        at += 1 if kind == 0xFF else 2 + int.from_bytes(segment[2:4], "big")
-    return 0, 0

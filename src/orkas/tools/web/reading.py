@@ -17,6 +17,7 @@ from orkas.infra.abort import Abort
 from orkas.infra.amounts import counted
 from orkas.infra.errors import StorageError, ToolFailed
 from orkas.infra.messages import Image
+from orkas.infra.pictures import fault
 from orkas.tools.foreign import WEB, framed, plain
 from orkas.tools.text import kind_of_bytes, size_said
 from orkas.tools.web.charset import charset_of_header, decode, wide_form
@@ -28,8 +29,6 @@ PAGE_BYTES = 24_000
 """UTF-8 bytes of one part of a page: about 6,000 tokens of English, 8,000 of Chinese."""
 _EXCERPT = 1_500
 """Characters of what a server says beside a refusal."""
-_MAX_IMAGE = 5 * 1024 * 1024
-"""The smallest limit among the vendors that take pictures."""
 _SHOWN = 500
 """Characters of the address that was asked for, as it is shown; where a server leads on to stands within the marks."""
 _VISIBLE = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -169,9 +168,9 @@ def _nothing(page: Page, told: str, asked: str) -> Read:
 
 
 def _picture(page: Page, told: str, kind: str, asked: str) -> Read:
-    if page.partial or len(page.body) > _MAX_IMAGE:
-        size = size_said(len(page.body))
-        raise ToolFailed(f"{asked} is an image ({kind}) of {size}", hint="at most 5 MB can be shown")
+    if page.partial or (wrong := fault(page.body)):
+        wrong = "did not arrive whole" if page.partial else wrong
+        raise ToolFailed(f"{asked} is an image ({kind}, {size_said(len(page.body))}) that cannot be shown: it {wrong}")
     image = Image(media_type=kind, data=base64.b64encode(page.body).decode())
     return Read(asked, f"{told}. An image ({kind}), {size_said(len(page.body))}", image=image)
 
