@@ -619,6 +619,14 @@ async def test_typing_is_judged(bench: Bench) -> None:
         ("bash", True), ("exec /bin/sh", True), ("env FOO=1 python3.12 -i", True), ("psql db", True), ("./repl", True),
         ("cd x && ./run.sh", True), ("$SHELL", True), ("`echo sh`", True), ("py'th'on3", True), ("pyth?n3", True), ("cat", False), ("grep -n x", False),
         ("tail -f log", False), ("sort", False),
+        *((line, True) for line in (
+            "pytest --pdb", "go run .", "cargo run", "npm init", "ocaml", "maxima", "sage", "clj", "lein repl", "gs",
+            "jupyter console", "docker exec -it web sh", "ssh host", "nc -l 80", "tmux", "script", "expect -i", "top",
+            "ghci", "iex", "erl", "R", "julia", "octave", "tclsh", "guile", "racket", "sbcl", "perl -d -e 0", "irb",
+            "rails console", "flask shell", "node", "deno", "bun repl", "lua", "less log", "git add -p", "vite", "java Main",
+            "cat x | python3", "sort | sh", "gdb a.out", "sqlite3 x.db", "unheard-of-program",
+        )),
+        *((line, False) for line in ("wc -l", "tee -a notes.txt", "cat > notes.txt", "grep x | sort -u", "base64 -d", "jq ."))
     ],
 )  # fmt: skip
 def test_who_runs_what_is_typed(command: str, takes: bool) -> None:

@@ -12,11 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cli_support import orkas
+from orkas import Agent
 from orkas.harness.commands.braces import expand_braces
 from orkas.harness.commands.parser import parse
 from orkas.harness.commands.syntax import NotUnderstood
 from orkas.harness.policy import Mode, Policy, check_command
 from orkas.harness.tool import ToolContext
+from orkas.infra.events import Notice, ToolEnd
+from orkas.infra.home import home
+from orkas.testing import ScriptedProvider, call
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).parents[2] / "shared"))
 ROWS = SHARED / "cases/05-shell/blocklist.jsonl"
@@ -941,3 +946,22 @@ def test_what_other_programs_obey_is_asked_about_also_where_edits_are_approved(t
 def test_a_name_that_no_file_can_have_is_denied(tmp_path: Path, tool: str, path: str) -> None:
     verdict = Policy("ask", headless=False).decide(tool, {"path": path}, ToolContext(tmp_path))
     assert verdict.verdict == "deny" and "no file name" in verdict.reasons[0]
+
+
+async def test_a_rule_for_a_tool_that_is_not_there_is_told_once_and_stays_in_force(tmp_path: Path) -> None:
+    config = home() / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[policy]\ndeny = ["shel", "mine", "read_file"]\n')
+
+    def mine() -> str:
+        """Mine."""
+        return "ran"
+
+    agent = Agent(ScriptedProvider([[call("mine")], "one", "two"]), tools=[mine], cwd=tmp_path)
+    first = [event async for event in agent.stream("go")]
+    told = [event.text for event in first if isinstance(event, Notice)]
+    assert told == ["A rule of [policy] names the tool 'shel', which there is not (did you mean shell?)."]
+    assert "denies it" in next(event.result for event in first if isinstance(event, ToolEnd))
+    assert not [event async for event in agent.stream("again") if isinstance(event, Notice)]
+    said = orkas("doctor").out
+    assert "'shel'" in said and "'mine'" in said and "'read_file'" not in said

@@ -110,6 +110,32 @@ def test_git_host_exec_in_what_is_no_git_folder(tmp_path: Path) -> None:
     assert policy.decide("shell", {"command": "git status"}, ToolContext(work)).verdict == "ask"
 
 
+@pytest.mark.parametrize("below", ["", "sub/"])
+def test_no_folder_becomes_a_repository_unasked(tmp_path: Path, below: str) -> None:
+    """The file that makes git take a folder for a bare repository, and its settings once it is one, are asked about,
+    by whatever tool and in whatever order they come; a folder that merely has such a file is not."""
+    policy, context = Policy("edits", headless=False, rules=Rules()), ToolContext(tmp_path)
+    folder = tmp_path / below
+    folder.mkdir(exist_ok=True)
+
+    def asks(*names: str) -> list[str]:
+        found = [policy.decide("write_file", {"path": f"{below}{name}", "content": "x"}, context).verdict for name in names]
+        found += [policy.decide("shell", {"command": f"echo x > {below}{name}"}, context).verdict for name in names]
+        add = "".join(f"*** Add File: {below}{name}\n+x\n" for name in names)
+        return [*found, policy.decide("apply_patch", {"patch": f"*** Begin Patch\n{add}*** End Patch"}, context).verdict]
+
+    assert set(asks("config")) == set(asks("HEAD")) == set(asks("refs/heads/main")) == {"allow"}
+    assert asks("HEAD", "objects/x", "refs/x")[-1] == "ask"
+    (folder / "objects").mkdir()
+    (folder / "Refs").mkdir()
+    assert set(asks("config")) == {"allow"}
+    assert set(asks("HEAD")) == set(asks("head")) == {"ask"}
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    for name in ("config", "CONFIG", "hooks/post-commit", "config.worktree"):
+        assert set(asks(name)) == {"ask"}, name
+    assert set(asks("README.md")) == {"allow"}
+
+
 def test_cfg_autoapprove(tmp_path: Path) -> None:
     """The agent cannot change its own rights, whatever was approved."""
     home().mkdir(exist_ok=True)

@@ -26,7 +26,7 @@ from orkas.app.given import (
     output_form,
 )
 from orkas.app.models import Models
-from orkas.app.toolbox import by_name
+from orkas.app.toolbox import builtins, by_name
 from orkas.app.turnstile import Turnstile
 from orkas.harness.context.budget import COMPACT_AT, Meter
 from orkas.harness.context.calibration import Calibration
@@ -134,6 +134,7 @@ class Agent:
         self.session = session if session is not None else Session()
         self.cwd = folder(cwd)
         self._told: list[str] = []
+        self._told_rules = False
         self._tools = by_name(tools, self._told)
         self._system = system
         self._output = output_form(output)
@@ -224,7 +225,8 @@ class Agent:
                 await in_thread(environment.learn_folder, self.cwd)
             said = hide(prompt)
             setup = await self._setup(abort)
-            setup.told = [*([] if said == prompt else [_HIDDEN]), *self._told, *await self._companions.healed()]
+            setup.told = [] if said == prompt else [_HIDDEN]
+            setup.told += [*self._told, *self._strange_rules(), *await self._companions.healed()]
             self._told = []
             if setup.context.undo is not None:
                 setup.context.undo.begin()
@@ -392,6 +394,16 @@ class Agent:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    def _strange_rules(self) -> list[str]:
+        """Rules of the user's that name no tool, told once."""
+        if self._told_rules:
+            return []
+        self._told_rules = True
+        with suppress(UsageError):  # each call is denied, and says why
+            if rules := self._policy.rules:
+                return rules.strange([*self._tools, *(tool.name for tool in builtins())])
+        return []
 
     async def _setup(self, abort: Abort) -> Setup:
         await self._models.choose()

@@ -17,7 +17,7 @@ from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import Image, scrub
 
 if TYPE_CHECKING:
-    from orkas.harness.policy import Verdict
+    from orkas.harness.policy.verdict import Verdict
     from orkas.harness.undo.keeper import Keeper
     from orkas.infra.jobs import Jobs
     from orkas.infra.sandbox import Backend

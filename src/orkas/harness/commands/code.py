@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from orkas.harness.commands import known, runners
 from orkas.harness.commands.awk import pipes_or_runs
 from orkas.harness.commands.files import awk_writes, flags_and_targets, sed_writes
+from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.words import Arg, Scope, Stdin
-
-if TYPE_CHECKING:
-    from orkas.harness.commands.danger import Judge
 
 __all__ = ["awk", "editor", "interpreter", "language", "sed", "shell"]
 

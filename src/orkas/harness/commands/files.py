@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from typing import TYPE_CHECKING
 
 from orkas.harness.commands import known
-from orkas.harness.commands.words import HOME, Arg, Scope, Stdin
-
-if TYPE_CHECKING:
-    from orkas.harness.commands.danger import Judge
+from orkas.harness.commands.judge import Judge
+from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, shown
 
 __all__ = [
     "WRITERS", "awk_writes", "dd", "file_written", "find_removes", "flags_and_targets", "is_system", "is_vital", "mv",
-    "on_tree", "outputs", "removes", "rm", "sed_writes", "shown", "unpack", "writer",
+    "on_tree", "outputs", "removes", "rm", "sed_writes", "unpack", "writer",
 ]  # fmt: skip
 
 _RECURSIVE = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r(e(c(u(r(s(i(v(e)?)?)?)?)?)?)?)?")
@@ -240,10 +237,6 @@ def is_vital(path: str | None) -> bool:
 def is_system(path: str) -> bool:
     """A file of the operating system itself, not of what was installed beside it."""
     return path.startswith(known.SYSTEM_FILES) and not path.startswith("/usr/local/")
-
-
-def shown(path: str) -> str:
-    return path.replace(HOME, "~", 1)
 
 
 WRITERS = frozenset({

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from orkas.harness.commands.files import is_vital
+from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.words import Arg, Scope, Stdin
-
-if TYPE_CHECKING:
-    from orkas.harness.commands.danger import Judge
 
 __all__ = ["git", "is_harmless"]
 

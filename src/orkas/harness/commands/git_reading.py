@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orkas.harness.commands.effects import Kind, Piece, Survey
+    from orkas.harness.commands.survey import Kind, Piece, Survey
 
 __all__ = ["ROWS", "reads"]
 
@@ -62,7 +62,7 @@ def reads(survey: Survey, rest: list[Piece]) -> tuple[Kind, str]:
     Raises:
         Unknown: anything else.
     """
-    from orkas.harness.commands.effects import Unknown
+    from orkas.harness.commands.survey import Unknown
 
     while rest and rest[0].fixed and rest[0].text in ("--no-pager", "--no-optional-locks"):
         rest = rest[1:]
@@ -89,7 +89,7 @@ def reads(survey: Survey, rest: list[Piece]) -> tuple[Kind, str]:
 
 def _sorted(verb: str, args: list[Piece]) -> tuple[list[str], list[str]]:
     """Flags, all of which the row knows, and the rest."""
-    from orkas.harness.commands.effects import Unknown
+    from orkas.harness.commands.survey import Unknown
 
     row = re.compile(ROWS[verb], re.DOTALL)
     flags: list[str] = []

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from orkas.harness.commands import code, files, known, machine, runners, wrappers
 from orkas.harness.commands.files import find_removes, removes
 from orkas.harness.commands.git import git
-from orkas.harness.commands.words import HOME, Arg, Scope, Stdin
-
-if TYPE_CHECKING:
-    from orkas.harness.commands.danger import Judge
+from orkas.harness.commands.judge import Judge
+from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, runs_when_evaluated
 
 __all__ = ["judge_program"]
 
@@ -47,11 +44,6 @@ def judge_program(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin:
         judge.script_file(Arg(recipe), scope)
     if name in files.WRITERS:
         scope.written |= {path for arg in rest if (path := files.file_written(arg, scope))}
-
-
-def runs_when_evaluated(text: str) -> bool:
-    """A subscript with a substitution in it: arithmetic and names of variables run it."""
-    return "[" in text and ("$(" in text or "`" in text)
 
 
 def _evaluated(judge: Judge, name: str, rest: list[Arg]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from orkas.harness.commands.sed_awk import plain_awk, plain_sed
 
 if TYPE_CHECKING:
-    from orkas.harness.commands.effects import Kind, Piece, Survey
+    from orkas.harness.commands.survey import Kind, Piece, Survey
 
 __all__ = ["BUILTINS", "KNOWN", "judge"]
 
@@ -144,7 +144,7 @@ def _short(text: str) -> str:
 
 
 def _odd(name: str, what: str) -> Exception:
-    from orkas.harness.commands.effects import Unknown
+    from orkas.harness.commands.survey import Unknown
 
     return Unknown(f"{name} with {_short(what)} is not known to be harmless")
 
@@ -201,7 +201,7 @@ def _sorted_into(survey: Survey, rest: list[Piece]) -> tuple[Kind, str] | None:
 
 
 def _writes(survey: Survey, name: str, found: list[Piece]) -> tuple[Kind, str]:
-    from orkas.harness.commands.effects import RANK
+    from orkas.harness.commands.survey import RANK
 
     worst: tuple[Kind, str] = ("reads", "") if name == "tee" else ("unknown", f"{name} is incomplete")
     if name == "cp":
@@ -313,7 +313,7 @@ def _awk(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kin
 
 def _xargs(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kind, str]:
     """What it starts, with arguments behind that nobody knows."""
-    from orkas.harness.commands.effects import Piece
+    from orkas.harness.commands.survey import Piece
 
     i, marker = 0, ""
     while i < len(rest) and rest[i].fixed and rest[i].text.startswith("-"):

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orkas.harness.commands.effects import Piece
+    from orkas.harness.commands.survey import Piece
 
 __all__ = ["plain_awk", "plain_sed"]
 
@@ -20,7 +20,7 @@ _SED_FLAGS = re.compile(r"-[nErsuz]+|--(quiet|silent|regexp-extended|null-data|s
 
 
 def _odd(name: str, what: str) -> Exception:
-    from orkas.harness.commands.effects import Unknown
+    from orkas.harness.commands.survey import Unknown
 
     return Unknown(f"{name} with {what[:40]} is not known to be harmless")
 

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from orkas.harness.commands.danger import findings_of
+from orkas.harness.commands.effects import effects_of
 from orkas.harness.commands.known import ALWAYS_ASK, INTERPRETERS, PRIVILEGE, SHELLS
 
 if TYPE_CHECKING:
-    from orkas.harness.tool import ToolContext
+    from orkas.infra.jobs import Jobs
 
 __all__ = ["Level", "judge_typing", "takes_commands"]
 
@@ -23,7 +25,7 @@ _PROMPTS = frozenset({
     "vimdiff", "watch", "xargs", "zellij", "eval", "less", "more", "man", "claude", "codex", "gemini", "orkas", "aider",
     "make", "gmake", "npm", "npx", "pnpm", "yarn", "uv", "poetry", "rails", "django-admin", "manage.py",
 })  # fmt: skip
-"""Programs that run what is typed, or start one that does."""
+"""Programs that run what is typed, or start one that does, though some only read when nobody types."""
 _WORD = re.compile(r"[\w.+-]+")
 _QUOTES = re.compile(r"['\"\\]")
 _UNTOLD = re.compile(r"(?:^|[\s;&|(])\.{0,2}/|[$`*?\[{]")
@@ -34,8 +36,9 @@ _LOOKING = ("list", "read", "stop")
 
 
 def takes_commands(command: str) -> bool:
-    """Whether a job of this command may run what is typed to it: a shell, an interpreter, a debugger, a program of the
-    working folder. Too often rather than too seldom: any word that could name one counts."""
+    """Whether a job of this command may run what is typed to it. Only programs that are known to take it as data are
+    trusted not to: those that read, or write files of the working folder, and start nothing. Too often rather than too
+    seldom: also any word that could name a shell or an interpreter counts."""
     command = _QUOTES.sub("", command)
     if _UNTOLD.search(command):
         return True
@@ -43,14 +46,14 @@ def takes_commands(command: str) -> bool:
         name = word.removesuffix(".exe")
         if name in SHELLS or name in _PROMPTS or name in ALWAYS_ASK or name in PRIVILEGE or INTERPRETERS.match(name):
             return True
-    return False
+    return effects_of(command).kind not in ("reads", "writes")
 
 
-def judge_typing(arguments: Mapping[str, Any], context: ToolContext) -> tuple[Level, list[str]]:
+def judge_typing(arguments: Mapping[str, Any], jobs: Jobs | None) -> tuple[Level, list[str]]:
     """Judge a call of ``shell_job``. What a wrong call is, the tool says."""
-    if arguments.get("action") in _LOOKING or context.jobs is None:
+    if arguments.get("action") in _LOOKING or jobs is None:
         return "allow", []
-    job = next((job for job in context.jobs.listed() if job.name == str(arguments.get("job")).strip()), None)
+    job = next((job for job in jobs.listed() if job.name == str(arguments.get("job")).strip()), None)
     text, keys = arguments.get("text"), arguments.get("keys")
     if job is None or (not text and isinstance(keys, list) and set(map(str, keys)) <= _HARMLESS_KEYS):
         return "allow", []
@@ -58,10 +61,7 @@ def judge_typing(arguments: Mapping[str, Any], context: ToolContext) -> tuple[Le
         if job.beyond:
             return "ask", [f"it types into {job.name}, which runs beyond the sandbox"]
         return "edits", [f"it types into {job.name}"]
-    from orkas.harness.policy import check_command
-
-    verdict = check_command(text) if isinstance(text, str) else None
-    reasons = verdict.reasons if verdict is not None else []
-    if verdict is not None and verdict.verdict == "deny":
-        return "deny", reasons
-    return "ask", [*reasons, f"it types into {job.name}, which runs what it is told"]
+    found = findings_of(text) if isinstance(text, str) else []
+    if denied := [reason for level, reason in found if level == "deny"]:
+        return "deny", denied
+    return "ask", [*(reason for _, reason in found), f"it types into {job.name}, which runs what it is told"]

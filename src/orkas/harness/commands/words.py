@@ -13,7 +13,7 @@ from orkas.harness.commands.braces import spread
 from orkas.harness.commands.parser import unescape
 from orkas.harness.commands.syntax import Lit, NotUnderstood, Part, Pipeline, Script, Simple, Sub, Var, Word
 
-__all__ = ["HOME", "Arg", "Scope", "Stdin", "arguments", "one_text", "printed"]
+__all__ = ["HOME", "Arg", "Scope", "Stdin", "arguments", "one_text", "printed", "runs_when_evaluated", "shown"]
 
 HOME = "/home/~"
 """Stands for the home folder of whoever runs the command."""
@@ -274,3 +274,13 @@ class Stdin:
             value = one_text(self._word, scope)
             return value.text if value.sure else None
         return printed(self._script_before, scope) if self._script_before else None
+
+
+def shown(path: str) -> str:
+    """A path for people."""
+    return path.replace(HOME, "~", 1)
+
+
+def runs_when_evaluated(text: str) -> bool:
+    """A subscript with a substitution in it: arithmetic and names of variables run it."""
+    return "[" in text and ("$(" in text or "`" in text)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from orkas.harness.commands import known, runners
+from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.words import Arg, Scope, Stdin
-
-if TYPE_CHECKING:
-    from orkas.harness.commands.danger import Judge
 
 __all__ = ["environment", "find_names", "project_runner", "wrapper", "xargs"]
 

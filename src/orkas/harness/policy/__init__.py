@@ -16,8 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import msgspec
-
+from orkas.harness.policy.verdict import Verdict
 from orkas.harness.tool import Tool, ToolContext
 from orkas.infra.errors import OrkasError, UsageError
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Mode", "Policy", "Verdict", "as_judged", "bound", "check_command", "sandbox_of"]
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "none"]
-Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
 EDITS = frozenset({"write_file", "edit_file", "apply_patch", "generate_image"})
 READS = frozenset({"read_file", "list_files", "search_files", "read_result"})
@@ -44,14 +42,6 @@ _MAX_COMMAND = 20_000
 """Characters of a command outside here-documents beyond which nobody reads it: ask."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    verdict: Decision
-    reasons: list[str]
-    """Plain clauses, empty when allowed without remark."""
-    grant: Grant | None = None
-    """What a yes for longer than once would store; None: it can be said once only, or nothing is asked."""
-
-
 _ALLOW = Verdict("allow", [])
 
 
@@ -61,16 +51,13 @@ def check_command(command: str) -> Verdict:
 
     ``deny``: the block list. ``ask``: what it does cannot be told from the text, or reaches beyond the working folder.
     """
-    from orkas.harness.commands.danger import (
-        Judge,  # the grammar is loaded with the first command, not with the package
-    )
+    from orkas.harness.commands.danger import findings_of  # the grammar is loaded with the first command
 
-    judge = Judge()
-    judge.command(command)
-    denied = [reason for level, reason in judge.findings if level == "deny"]
+    found = findings_of(command)
+    denied = [reason for level, reason in found if level == "deny"]
     if denied:
         return Verdict("deny", denied)
-    asked = [reason for _, reason in judge.findings]
+    asked = [reason for _, reason in found]
     if len(command) > _MAX_COMMAND and "<<" not in command:
         asked.append("it is too long to be read")
     return Verdict("ask", asked) if asked else _ALLOW
@@ -263,7 +250,7 @@ class Policy:
 def _typed(arguments: Mapping[str, Any], context: ToolContext) -> tuple[Level, list[str]]:
     from orkas.harness.commands.typed import judge_typing
 
-    return judge_typing(arguments, context)
+    return judge_typing(arguments, context.jobs)
 
 
 def sandbox_of(context: ToolContext) -> str:
@@ -331,6 +318,11 @@ def _odd_path(tool: str, paths: Sequence[str], cwd: Path) -> Verdict | None:
                 return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
             if parts and parts[0].casefold() in NAMES:
                 return Verdict("ask", [f"{tool} changes {path}, which other programs obey"])
+    from orkas.harness.policy.surroundings import makes_repository
+
+    if folder := makes_repository(paths, cwd):
+        why = f"{folder} is then a repository to git, which runs programs that its settings name"
+        return Verdict("ask", [f"{tool} changes {', '.join(paths)}: {why}"])
     return None
 
 

@@ -7,6 +7,7 @@ file tool a path or a pattern of paths, that of a web tool a host. Rules are rea
 
 from __future__ import annotations
 
+import difflib
 import os
 import posixpath
 import re
@@ -76,6 +77,11 @@ class Rule(msgspec.Struct, frozen=True):
         return f"{self.tool}: {self.pattern}" if self.pattern else self.tool
 
 
+def _near(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
 def _no_rule(text: object, why: str) -> UsageError:
     return UsageError(f"{text!r} is no rule of [policy]: {why}", hint=f"correct it in {home() / 'config.toml'}")
 
@@ -118,6 +124,13 @@ class Rules:
 
     def __bool__(self) -> bool:
         return bool(self._rules)
+
+    def strange(self, tools: Iterable[str]) -> list[str]:
+        """A sentence for each rule that names a tool that is none of these: it is in force, and perhaps never met."""
+        known = sorted(set(tools))
+        names = dict.fromkeys(rule.tool for rule in self._rules if rule.tool != "*" and rule.tool not in known)
+        said = "A rule of [policy] names the tool"
+        return [f"{said} {name!r}, which there is not{_near(name, known)}." for name in names]
 
     def names(self, tool: str) -> bool:
         """Whether a rule allows some hosts for this web tool: then the others are asked about."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from orkas.infra.process import environment
 if TYPE_CHECKING:
     from orkas.harness.commands.effects import Effects
 
-__all__ = ["MANY_FILES", "deletes_much", "harmful", "is_our_data"]
+__all__ = ["MANY_FILES", "deletes_much", "harmful", "is_our_data", "makes_repository"]
 
 MANY_FILES = 200
 """Files that one command may remove without being asked about."""
@@ -164,6 +165,26 @@ def _odd_setting(path: Path) -> str:
     return ""
 
 
+def makes_repository(paths: Sequence[str], cwd: Path) -> str:
+    """The folder that git takes for a repository once these files are written in it; empty: none. It needs no ``.git``
+    for that: ``HEAD``, ``objects`` and ``refs`` are enough."""
+    made: dict[str, set[str]] = {}
+    for path in paths:
+        parts = os.path.normpath(os.path.realpath(cwd / path)).split("/")
+        for at, part in enumerate(parts[1:], 1):
+            if part.casefold() in _OF_A_REPOSITORY:
+                made.setdefault("/".join(parts[:at]) or "/", set()).add(part.casefold())
+    for folder, names in made.items():
+        with suppress(OSError):
+            there = names | {name.casefold() for name in os.listdir(folder)} if os.path.isdir(folder) else names  # noqa: PTH112, PTH208
+            if "head" in there and ("commondir" in there or {"objects", "refs"} <= there):
+                return os.path.relpath(folder, os.path.realpath(cwd))
+    return ""
+
+
+_OF_A_REPOSITORY = frozenset({"head", "config", "config.worktree", "commondir", "objects", "refs", "hooks", "gitdir"})
+
+
 # all of it
 
 
@@ -198,6 +219,8 @@ def harmful(effects: Effects, cwd: Path, *, sandboxed: bool) -> list[str]:
         ]
         if "git" in effects.programs and (setting := settings_that_run(cwd)):
             found.append(f"the settings of this repository can run a program ({setting})")
+    if folder := makes_repository(effects.written, cwd):
+        found.append(f"{folder} is then a repository to git, which runs programs that its settings name")
     out = [path for path in effects.written if leads_out(path, cwd, existing=False)]
     found += [f"{path} leads out of the working folder" for path in out]
     if not sandboxed:

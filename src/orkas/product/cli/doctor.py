@@ -421,6 +421,7 @@ def _probes() -> Iterator[Finding]:
 
 
 def _rules() -> Iterator[Finding]:
+    from orkas.app import builtins
     from orkas.harness.policy.grants import stored
     from orkas.harness.policy.rules import Rules
     from orkas.infra.errors import UsageError
@@ -434,6 +435,8 @@ def _rules() -> Iterator[Finding]:
         always = counted(len(granted), "approval")
         text = f"{counted(len(rules), 'rule')} of yours, {always} for always (`orkas policy grants`)."
         yield Finding("policy", "ok", text)
+    for strange in Rules(rules).strange(tool.name for tool in builtins()):
+        yield Finding("policy", "note", f"{strange} It is in force, for tools of your own too.")
 
 
 def _plainly() -> Iterator[Finding]:

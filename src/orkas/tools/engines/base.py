@@ -15,7 +15,6 @@ from orkas.infra.config import ENGINES as NAMES
 from orkas.infra.errors import ProviderError, ToolFailed, UsageError
 from orkas.infra.messages import scrub
 from orkas.infra.net import Http, Limits
-from orkas.infra.secrets import Secret
 from orkas.infra.threads import in_thread
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASKS_FOR_PROOF", "NAMES", "Engine", "EngineFailed", "Found", "Hit", "Settings", "TurnEngine", "ask", "ask_json",
-    "is_challenge", "query_of", "ready", "rows",
+    "is_challenge", "query_of", "rows",
 ]  # fmt: skip
 
 ASKS_FOR_PROOF = "asks for proof of being a person (a captcha)"
@@ -78,49 +77,6 @@ class TurnEngine(Protocol):
     async def search_in(self, context: ToolContext, query: str, count: int) -> Found:
         """As ``Engine.search``."""
         ...
-
-
-def ready(
-    chosen: Sequence[str], settings: Mapping[str, str], environ: Mapping[str, str]
-) -> list[Engine | TurnEngine]:
-    """The engines to ask, in order: those that were chosen, else the first that has what it needs. The vendor's is only
-    asked where it was chosen: it costs money.
-
-    ``settings``: ``searxng``, the address of the user's own. ``environ``: keys, and other addresses (``…_BASE_URL``).
-    One that was chosen and lacks its key or address is there too, and says so when it is asked.
-    """
-    from orkas.tools.engines.brave import Brave
-    from orkas.tools.engines.duckduckgo import DuckDuckGo
-    from orkas.tools.engines.searxng import SearXNG
-    from orkas.tools.engines.tavily import Tavily
-    from orkas.tools.engines.vendor import VendorSearch
-
-    brave, tavily = environ.get("BRAVE_API_KEY", "").strip(), environ.get("TAVILY_API_KEY", "").strip()
-    searxng = settings.get("searxng", "")
-    made: dict[str, Engine | TurnEngine | None] = {
-        "brave": Brave(Secret(brave), environ.get("BRAVE_BASE_URL", "")) if brave else None,
-        "tavily": Tavily(Secret(tavily), environ.get("TAVILY_BASE_URL", "")) if tavily else None,
-        "searxng": SearXNG(searxng) if searxng else None,
-        "duckduckgo": DuckDuckGo(environ.get("DUCKDUCKGO_BASE_URL", "")),
-        "vendor": VendorSearch(),
-    }
-    if not chosen:
-        return [next(engine for engine in made.values() if engine is not None)]
-    return [made[name] or _Unready(name) for name in chosen]
-
-
-class _Unready:
-    """An engine that was chosen and cannot be asked."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    async def search(self, query: str, count: int) -> list[Hit]:
-        if self.name == "searxng":
-            need = "SEARXNG_BASE_URL or search.searxng is not set, or is no address"
-        else:
-            need = f"{self.name.upper()}_API_KEY is not set"
-        raise EngineFailed(f"the search engine {self.name} is chosen and {need}", hint="the user has to set it")
 
 
 def query_of(url: str, fields: Mapping[str, str]) -> str:
