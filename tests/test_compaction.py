@@ -497,11 +497,12 @@ async def test_by_hand_a_bad_summary_changes_nothing(kind: str) -> None:
 
 
 async def test_stop_during_a_compaction_replaces_nothing() -> None:
-    agent = Agent(Model(0, lambda _: [30.0, GOOD]), tools=[work])
+    model = Model(0, lambda _: [30.0, GOOD])
+    agent = Agent(model, tools=[work])
     talk(agent.session)
     before = list(agent.session.messages)
     task = asyncio.ensure_future(agent.compact())
-    while not agent._first.provider.requests:  # type: ignore[union-attr]
+    while not model.requests:
         await asyncio.sleep(0.001)
     agent.stop()
     with pytest.raises(UsageError, match="stopped"):
