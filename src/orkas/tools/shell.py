@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Callable, Mapping
@@ -246,8 +247,11 @@ def _positive(given: float) -> float:
 
 
 def _missing_folder(cwd: Path) -> list[str]:
-    """A deleted working folder is made again, empty: any other place would be outside it."""
+    """A deleted working folder is made again, empty: any other place would be outside it. One that became a link would
+    lead commands elsewhere."""
     if cwd.is_dir():
+        if (now := os.path.realpath(cwd)) != os.fspath(cwd):
+            raise ToolFailed(f"the working folder {cwd} leads to {now} now; put a folder back in its place, or start anew")
         return []
     try:
         cwd.mkdir(parents=True)
@@ -287,6 +291,11 @@ def _ending(ended: process.Ended, limit: float) -> list[str]:
     notes = []
     if ended.exceeded:
         notes.append(f"[it used more {ended.exceeded} than a command may, so it was ended]")
+    if ended.unwatched:
+        notes.append(
+            "[what watches over commands was killed before the command ended, so how it ended is not known; processes"
+            " that took a session and an environment of their own may still run outside a sandbox: look with ps]"
+        )
     if ended.left_running:
         notes.append("[processes that the command left running were ended with it]")
     return [*notes, f"[exit code {ended.code}{_signal_name(ended.code)}]"]
