@@ -23,13 +23,14 @@ from orkas import Agent
 from orkas.harness.policy import Mode, Policy
 from orkas.harness.tool import ToolContext
 from orkas.infra.errors import ToolFailed
-from orkas.infra.sandbox import Guard, Limits, Profile, Wrapping, find, profile
+from orkas.infra.sandbox import Limits, Profile, Restorer, Wrapping, find, profile
 from orkas.infra.sandbox.bubblewrap import Bubblewrap
 from orkas.infra.sandbox.bubblewrap import program as bubblewrap
 from orkas.infra.sandbox.finding import trial
 from orkas.infra.sandbox.folders import git_directory, hidden, homes, shown
-from orkas.infra.sandbox.guard import harmless
-from orkas.infra.sandbox.protected import protected, repositories
+from orkas.infra.sandbox.gitconfig import harmless
+from orkas.infra.sandbox.protected import protected
+from orkas.infra.sandbox.repositories import search
 from orkas.infra.sandbox.seatbelt import text
 from orkas.infra.sandbox.seccomp import CALLS, program
 from orkas.testing import ScriptedProvider, call
@@ -397,7 +398,7 @@ def test_a_worktree_is_shown_its_git_folder_only_when_that_points_back(tmp_path:
     tree = tmp_path / "tree"
     assert git_directory(tree) == tmp_path / "main/.git/worktrees/tree"
     assert tmp_path / "main/.git" in shown(tree, {})
-    assert tree / ".git" in protected(tree)
+    assert tree / ".git" in protected(tree, search(tree))
     secret = tmp_path / "keys"
     secret.mkdir()
     (secret / "HEAD").write_text("x")
@@ -411,7 +412,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".git" / "config")
     os.mkfifo(tmp_path / ".envrc")
     made = profile(tmp_path)
-    Guard(made, everything=True, notes=[]).settle()
+    Restorer(made, everything=True, notes=[]).settle()
     assert tmp_path / ".git" / "config" in made.protected
 
 
@@ -419,7 +420,7 @@ def test_repositories_are_found_near_the_top_first(tmp_path: Path) -> None:
     for n in range(2_000):
         (tmp_path / f"d{n:04}").mkdir()
     (tmp_path / ".git").mkdir()
-    assert repositories(tmp_path) == [tmp_path / ".git"]
+    assert search(tmp_path, 1_500).pointers == (tmp_path / ".git",)
 
 
 @pytest.mark.parametrize(

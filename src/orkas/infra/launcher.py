@@ -45,6 +45,7 @@ def main() -> None:
     _close_to_others(prctl, needed=bool(plan))
     if not plan.get("namespace"):
         _arm(prctl)
+    _look_at_places(plan.get("places", ()))
     libc = _libc() if plan.get("landlock") or plan.get("seccomp") else None
     command = os.fork()
     if command == 0:
@@ -78,6 +79,18 @@ def _plan(number: str) -> dict:  # type: ignore[type-arg]  # plain values of our
 
     with open(int(number), "rb") as file:  # noqa: PTH123 - a descriptor
         return marshal.loads(file.read())  # type: ignore[no-any-return]  # noqa: S302 - written by who started us
+
+
+def _look_at_places(places: list[tuple[str, int, int]]) -> None:
+    """What was mounted is what was looked at before: a command in the background may have exchanged it for a link."""
+    for path, device, number in places:
+        try:
+            info = os.lstat(path)
+        except OSError:
+            info = None
+        if info is None or (info.st_dev, info.st_ino) != (device, number):
+            os.write(2, f"{path} was exchanged while the sandbox was made; run the command again\n".encode())
+            os._exit(127)
 
 
 def _prctl():  # type: ignore[no-untyped-def]

@@ -183,16 +183,17 @@ class Shell:
         )
         if backend is None:
             return started()
-        from orkas.infra.sandbox import Guard, Limits, profile
+        from orkas.infra.sandbox import Limits, Restorer, profile
 
         limits = Limits(cpu_s=_JOB_CPU_S) if given.background else None
         try:
             made = profile(context.cwd, network=given.network, env=process.environment(env), limits=limits)
+            restorer = Restorer(made, everything=backend.after, notes=put_back)
         except OSError as error:
-            raise ToolFailed(f"there is no place for temporary files: {error.strerror}; free some space") from None
-        guard = Guard(made, everything=backend.after, notes=put_back)
+            said = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+            raise ToolFailed(f"the sandbox cannot be made ({said}); look whether there is space, and the folder") from None
         start = started(wrapping=backend.wrap(made))
-        start.gone = guard.settle
+        start.gone = restorer.settle
         return start
 
 

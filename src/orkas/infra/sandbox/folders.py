@@ -10,6 +10,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from orkas.infra.home import home
@@ -69,33 +70,68 @@ def hidden(cwd: Path) -> list[Path]:
     there, and what shells obey.
     """
     roots = [Path(p) for p in ("/home", "/root", "/tmp", "/var/tmp", "/run")]  # noqa: S108 - named to be hidden
+    ours = home()
+    if is_below(Path(os.path.realpath(ours)), [cwd]):  # a missing folder cannot be hidden, and commands could make it
+        with suppress(OSError):
+            ours.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = [Path(os.path.realpath(p)) for p in (*roots, *homes()) if os.path.isdir(p)]
     for folder in homes():
         if cwd == folder or cwd in folder.parents:
-            found += _dotted(folder)
-    found.append(Path(os.path.realpath(home())))
+            found += [path for path in _dotted(folder) if not is_below(cwd, [path])]
+    found.append(Path(os.path.realpath(ours)))
     return list(dict.fromkeys(p for p in found if p not in (cwd, Path("/")) and os.path.lexists(p)))
 
 
 def _dotted(folder: Path) -> list[Path]:
+    """What in a home has a name that begins with a dot; where that is a link, what it leads to in the same home."""
     try:
         with os.scandir(folder) as entries:
-            return [Path(e.path) for e in entries if e.name.startswith(".") and not e.is_symlink() and e.name != ".git"]
+            found = [Path(e.path) for e in entries if e.name.startswith(".") and e.name != ".git"]
     except OSError:
         return []
+    real = dict.fromkeys(Path(os.path.realpath(path)) if os.path.islink(path) else path for path in found)
+    return [path for path in real if folder in path.parents]
+
+
+_TRADED = frozenset({2, 5})
+"""SOCK_DGRAM and SOCK_SEQPACKET (linux/net.h): whoever has bound one can be sent something, listening or not."""
 
 
 def sockets() -> Iterator[Path]:
-    """Sockets in the file system that somebody listens on. Linux only."""
+    """Sockets in the file system that can be reached. Linux only. One that was bound by a relative name is looked for
+    in the folder in which its program works; one that was renamed since is not found."""
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
     except OSError:
         return
+    relative: dict[str, str] = {}
+    """Number of the socket to the name."""
     for line in lines:
         fields = line.split(None, 7)
-        if len(fields) == 8 and fields[7].startswith("/") and int(fields[3], 16) & 0x10000:
-            path = Path(os.path.realpath(fields[7]))
-            if _is_socket(path):
+        if len(fields) < 8 or not (int(fields[3], 16) & 0x10000 or int(fields[4], 16) in _TRADED):
+            continue
+        if fields[7].startswith("/"):
+            if _is_socket(path := Path(os.path.realpath(fields[7]))):
+                yield path
+        elif not fields[7].startswith("@"):
+            relative[fields[6]] = fields[7]
+    if relative:
+        yield from _of_programs(relative)
+
+
+def _of_programs(relative: Mapping[str, str]) -> Iterator[Path]:
+    """Sockets with relative names, by what programs have open. Looks at every process, so only where there are some."""
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            open_ones = [os.readlink(entry) for entry in (process / "fd").iterdir()]
+            folder = os.readlink(process / "cwd")
+        except OSError:
+            continue
+        for one in open_ones:
+            name = relative.get(one.removeprefix("socket:[").removesuffix("]")) if one.startswith("socket:[") else None
+            if name and _is_socket(path := Path(os.path.realpath(os.path.join(folder, name)))):
                 yield path
 
 
