@@ -157,10 +157,7 @@ def _watch(plan: dict) -> list[int]:  # type: ignore[type-arg]
     def look(*_: object) -> None:
         if most and (len(os.listdir("/proc")) > most if inside else _machine() - threads > most):  # noqa: PTH208
             ended_for[0] = TOO_MANY
-        elif (
-            free - _memory(b"MemAvailable:") > memory
-            and _resident(inside) + _memory(b"Shmem:") - shared > memory // 2
-        ):
+        elif free - _memory(b"MemAvailable:") > memory // 4 and _used(inside, shared, memory) > memory:
             ended_for[0] = TOO_MUCH
         else:
             return
@@ -177,15 +174,30 @@ def _watch(plan: dict) -> list[int]:  # type: ignore[type-arg]
 def _memory(name: bytes) -> int:
     """Bytes as the kernel counts them for the whole machine: what it could still give (``MemAvailable``), what lies in
     shared memory and in files in memory, which need not be mapped by anybody (``Shmem``)."""
-    _, _, rest = _read("/proc/meminfo").partition(name)
-    return int(rest.split(None, 1)[0]) * 1024 if rest else 0
+    return _field(_read("/proc/meminfo"), name)
 
 
-def _resident(inside: bool) -> int:
-    """Bytes of memory that the processes of the command hold; what they share counts for each."""
+def _used(inside: bool, shared: int, enough: int) -> int:
+    """Bytes that the command holds. At first what its processes share counts for each, which costs little to know; only
+    where that is enough, for all of them together, and with it what nobody has mapped."""
     names = [n for n in os.listdir("/proc") if n.isdigit()] if inside else list(map(str, _descendants()))  # noqa: PTH208
     pages = [_read(f"/proc/{name}/statm").split() for name in names]
-    return sum(int(fields[1]) for fields in pages if len(fields) > 1) * os.sysconf("SC_PAGE_SIZE")
+    beyond = max(0, _memory(b"Shmem:") - shared)
+    most = sum(int(fields[1]) for fields in pages if len(fields) > 1) * os.sysconf("SC_PAGE_SIZE") + beyond
+    if most <= enough:
+        return most
+    own = mapped = 0
+    for name in names:
+        told = _read(f"/proc/{name}/smaps_rollup")
+        own += _field(told, b"Pss_Anon:")
+        mapped += _field(told, b"Pss_Shmem:")
+    return own + max(mapped, beyond)
+
+
+def _field(told: bytes, name: bytes) -> int:
+    """A number of kilobytes in one of the kernel's tables, as bytes."""
+    _, _, rest = told.partition(name)
+    return int(rest.split(None, 1)[0]) * 1024 if rest else 0
 
 
 def _machine() -> int:

@@ -10,9 +10,10 @@ import shutil
 from pathlib import Path
 
 from orkas.infra.sandbox import landlock, seccomp
-from orkas.infra.sandbox.folders import homes, is_below, sockets
+from orkas.infra.sandbox.folders import homes, is_below
 from orkas.infra.sandbox.plan import plan
 from orkas.infra.sandbox.profile import Profile, Wrapping
+from orkas.infra.sandbox.sockets import sockets
 
 __all__ = ["Bubblewrap", "program"]
 
@@ -121,7 +122,7 @@ def _mounts(profile: Profile) -> list[str]:
         real = Path(os.path.realpath(path))
         if real in kinds and os.path.isdir(profile.temp / name):
             kinds[real] = ["--bind", str(profile.temp / name), str(real)]
-    for path in sockets():
+    for path in sockets(profile.cwd):
         if is_below(path, [profile.cwd]) or not is_below(path, profile.hidden):
             kinds[path] = ["--ro-bind", "/dev/null", str(path)]
     kinds[profile.cwd] = ["--bind", str(profile.cwd), str(profile.cwd)]

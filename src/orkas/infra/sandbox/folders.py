@@ -15,7 +15,7 @@ from pathlib import Path
 
 from orkas.infra.home import home
 
-__all__ = ["git_directory", "hidden", "homes", "is_below", "shown", "sockets", "text_of"]
+__all__ = ["git_directory", "hidden", "homes", "is_below", "shown", "text_of"]
 
 _TOOLS = (
     ".local/bin", ".local/lib", ".local/share/pipx", ".local/pipx", ".local/share/uv", ".local/share/mise",
@@ -91,55 +91,6 @@ def _dotted(folder: Path) -> list[Path]:
         return []
     real = dict.fromkeys(Path(os.path.realpath(path)) if os.path.islink(path) else path for path in found)
     return [path for path in real if folder in path.parents]
-
-
-_TRADED = frozenset({2, 5})
-"""SOCK_DGRAM and SOCK_SEQPACKET (linux/net.h): whoever has bound one can be sent something, listening or not."""
-
-
-def sockets() -> Iterator[Path]:
-    """Sockets in the file system that can be reached. Linux only. One that was bound by a relative name is looked for
-    in the folder in which its program works; one that was renamed since is not found."""
-    try:
-        lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
-    except OSError:
-        return
-    relative: dict[str, str] = {}
-    """Number of the socket to the name."""
-    for line in lines:
-        fields = line.split(None, 7)
-        if len(fields) < 8 or not (int(fields[3], 16) & 0x10000 or int(fields[4], 16) in _TRADED):
-            continue
-        if fields[7].startswith("/"):
-            if _is_socket(path := Path(os.path.realpath(fields[7]))):
-                yield path
-        elif not fields[7].startswith("@"):
-            relative[fields[6]] = fields[7]
-    if relative:
-        yield from _of_programs(relative)
-
-
-def _of_programs(relative: Mapping[str, str]) -> Iterator[Path]:
-    """Sockets with relative names, by what programs have open. Looks at every process, so only where there are some."""
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            open_ones = [os.readlink(entry) for entry in (process / "fd").iterdir()]
-            folder = os.readlink(process / "cwd")
-        except OSError:
-            continue
-        for one in open_ones:
-            name = relative.get(one.removeprefix("socket:[").removesuffix("]")) if one.startswith("socket:[") else None
-            if name and _is_socket(path := Path(os.path.realpath(os.path.join(folder, name)))):
-                yield path
-
-
-def _is_socket(path: Path) -> bool:
-    try:
-        return stat.S_ISSOCK(path.lstat().st_mode)
-    except OSError:
-        return False
 
 
 def shown(cwd: Path, env: Mapping[str, str]) -> list[Path]:
