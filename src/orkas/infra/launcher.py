@@ -23,6 +23,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing typing takes longer than all the rest
+    from collections.abc import Callable
+
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SECCOMP = 1, 24, 22
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_SET_DUMPABLE = 36, 38, 4
 _SIGINT, _SIGKILL, _SIGTERM = 2, 9, 15
@@ -93,7 +97,7 @@ def _look_at_places(places: list[tuple[str, int, int]]) -> None:
             os._exit(127)
 
 
-def _prctl():  # type: ignore[no-untyped-def]
+def _prctl() -> Callable[[int, int], bool]:
     """``prctl`` with two arguments; False where the interpreter cannot call it."""
     try:
         import _ctypes  # ctypes itself costs 2 ms more
@@ -104,7 +108,7 @@ def _prctl():  # type: ignore[no-untyped-def]
     return lambda option, value: _ctypes.call_function(function, (option, value, 0, 0, 0)) == 0
 
 
-def _close_to_others(prctl, *, needed: bool) -> None:  # type: ignore[no-untyped-def]
+def _close_to_others(prctl: Callable[[int, int], bool], *, needed: bool) -> None:
     """Nobody opens our memory or descriptors through ``/proc``, nor ends us from the keyboard. In a sandbox it is
     needed: without it the command could write to our status, or run in our place."""
     import _signal  # type: ignore[import-not-found]  # the part of signal that is built in
@@ -115,7 +119,7 @@ def _close_to_others(prctl, *, needed: bool) -> None:  # type: ignore[no-untyped
         os._exit(127)
 
 
-def _arm(prctl) -> None:  # type: ignore[no-untyped-def]
+def _arm(prctl: Callable[[int, int], bool]) -> None:
     """Adopt orphans; be told by SIGTERM when the thread that started us is gone. Where the interpreter cannot, groups,
     sessions and marks still find nearly everybody."""
     import _signal

@@ -191,7 +191,7 @@ class Shell:
             restorer = Restorer(made, everything=backend.after, notes=put_back)
         except OSError as error:
             said = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
-            raise ToolFailed(f"the sandbox cannot be made ({said}); look whether there is space, and the folder") from None
+            raise ToolFailed(f"the sandbox cannot be made ({said}); free some space, or start anew") from None
         start = started(wrapping=backend.wrap(made))
         start.gone = restorer.settle
         return start
@@ -252,7 +252,7 @@ def _missing_folder(cwd: Path) -> list[str]:
     lead commands elsewhere."""
     if cwd.is_dir():
         if (now := os.path.realpath(cwd)) != os.fspath(cwd):
-            raise ToolFailed(f"the working folder {cwd} leads to {now} now; put a folder back in its place, or start anew")
+            raise ToolFailed(f"the working folder {cwd} leads to {now} now; put a folder back there, or start anew")
         return []
     try:
         cwd.mkdir(parents=True)
@@ -294,8 +294,8 @@ def _ending(ended: process.Ended, limit: float) -> list[str]:
         notes.append(f"[it used more {ended.exceeded} than a command may, so it was ended]")
     if ended.unwatched:
         notes.append(
-            "[what watches over commands was killed before the command ended, so how it ended is not known; processes"
-            " that took a session and an environment of their own may still run outside a sandbox: look with ps]"
+            "[what watches over the command was killed first, so how it ended is not known; outside a sandbox processes"
+            " that took a session and an environment of their own may still run: look with ps]"
         )
     if ended.left_running:
         notes.append("[processes that the command left running were ended with it]")

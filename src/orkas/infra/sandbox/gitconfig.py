@@ -39,7 +39,9 @@ def entries(text: str) -> Iterator[Entry]:
         elif found := _SECTION.match(text, at):
             section, at = found[1].lower().partition(".")[0], found.end()
         elif found := _KEY.match(text, at):
-            value, at = _value(text, found.end() + 1) if text[found.end() : found.end() + 1] == "=" else ("", found.end())
+            value, at = "", found.end()
+            if text.startswith("=", at):
+                value, at = _value(text, at + 1)
             yield Entry(section, found[1].lower(), value)
         else:
             end = text.find("\n", at)
@@ -65,7 +67,7 @@ def _value(text: str, at: int) -> tuple[str, int]:
             at += 1
             if escaped != "\n":
                 parts.append(_ESCAPED.get(escaped, escaped))
-                solid = len(parts)
+            solid = len(parts)
         elif sign in "#;" and not quoted:
             end = text.find("\n", at)
             at = len(text) if end < 0 else end

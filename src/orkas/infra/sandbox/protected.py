@@ -73,7 +73,9 @@ def held(cwd: Path, paths: Iterable[Path], hidden: Iterable[Path]) -> list[tuple
     left = _MOST_LENGTH
     with Beneath(cwd) as beneath:
         for path in [*(path for path in hidden if cwd in path.parents), *paths]:
-            places = {place[0]: place for place in beneath.places(path)} if cwd in path.parents else {}
+            if not os.path.lexists(path) or cwd not in path.parents:
+                continue
+            places = {place[0]: place for place in beneath.places(path)}
             fresh = [place for place in places if place not in found]
             left -= sum(len(os.fspath(place)) for place in fresh)
             if path not in hidden and (left < 0 or len(found) + len(fresh) > MOST_MOUNTS):

@@ -61,7 +61,7 @@ class Restorer:
                 self._settle(beneath)
         except (OSError, ValueError, RecursionError) as error:
             why = getattr(error, "strerror", None) or error
-            self._notes.append(f"what the command left in the working folder could not be looked at ({why}): look at it")
+            self._notes.append(f"what the command left in the working folder was not looked at ({why}): look at it")
 
     def _settle(self, beneath: Beneath) -> None:
         for path, before in self._before.items():
@@ -124,9 +124,14 @@ class Restorer:
                 self._outside(beneath, pointer)
         for folder in now.folders:
             if folder not in known:
-                try:
-                    self._disarm(beneath, folder)
-                except OSError as error:
+                self._make_harmless(beneath, folder)
+
+    def _make_harmless(self, beneath: Beneath, folder: Path) -> None:
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._disarm(beneath, folder)
+            except OSError as error:
+                if not left:
                     self._notes.append(f"{self._name(folder)} is new and could not be made harmless: {error.strerror}")
 
     def _outside(self, beneath: Beneath, pointer: Path) -> None:
