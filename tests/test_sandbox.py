@@ -251,7 +251,11 @@ async def test_stop_at_any_moment_of_the_start_leaves_nobody(walled: Walled, mom
 
 @linux
 @pytest.mark.parametrize("name", BOTH)
-async def test_a_command_that_uses_too_much_memory_is_ended_and_told(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("greedy", [
+    "x = [(bytearray(b'x' * (32 << 20)), time.sleep(0.05)) for _ in range(64)]",
+    "f = os.memfd_create('x'); x = [(os.write(f, b'x' * (32 << 20)), time.sleep(0.05)) for _ in range(64)]",
+], ids=["mapped", "by nobody"])  # fmt: skip
+async def test_a_command_that_uses_too_much_memory_is_ended_and_told(tmp_path: Path, name: str, greedy: str) -> None:
     walls = backend(name)
 
     class Small:
@@ -263,8 +267,7 @@ async def test_a_command_that_uses_too_much_memory_is_ended_and_told(tmp_path: P
             return walls.wrap(structs.replace(profile, limits=Limits(memory=128 << 20)))
 
     walled = Walled(tmp_path, Small())
-    greedy = "import time; x = [(bytearray(b'x' * (32 << 20)), time.sleep(0.05)) for _ in range(64)]"
-    text = await walled.text(f'{sys.executable} -c "{greedy}"; echo not reached')
+    text = await walled.text(f'{sys.executable} -c "import os, time; {greedy}"; echo not reached')
     assert "[it used more memory than a command may, so it was ended]\n" in text and "[exit code 137" in text
     assert "not reached" not in text
 
@@ -615,6 +618,8 @@ def test_the_filter_answers_every_call(machine: str, alone: bool) -> None:
     assert (answer(sock[column], 1, 1) == allow) is not alone
     assert (answer(sock[column], 2, 1) == allow) is not alone
     assert all(answer(sock[column], family, 2) != allow for family in (16, 17, 38, 40))
+    pair = (53, 199)[column]
+    assert answer(pair, 1, 1) == answer(pair, 1, 5) == allow and (answer(pair, 1, 2 | 0x80000) == allow) is not alone
     assert answer(sock[column], 2, 3) == answer(sock[column], 2, 3 | 0x80000) == refuse
     if machine == "x86_64":
         assert answer(0x40000000 | 39) != allow
@@ -641,22 +646,51 @@ def test_what_is_hidden_and_shown_never_opens_a_home(own_home: Path, tmp_path: P
 
 
 @pytest.fixture
-def listener(tmp_path: Path) -> Iterator[Path]:
-    path = Path("/opt") / f"orkas-test-{os.getpid()}.sock"
+def listeners() -> Iterator[list[Path]]:
+    """Sockets outside of what is hidden: under its name, under a relative and an old one, and one for datagrams."""
+    folder = Path("/opt") / f"orkas-test-{os.getpid()}"
     if not os.access("/opt", os.W_OK):
         pytest.skip("needs to make a socket outside of the temporary folders")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
-        server.listen()
-        yield path
-        path.unlink()
+    folder.mkdir()
+    started = Path.cwd()
+    opened = [socket.socket(socket.AF_UNIX, kind) for kind in (1, 1, 1, 2)]
+    try:
+        opened[0].bind(str(folder / "plain"))
+        os.chdir(folder)
+        opened[1].bind("relative")
+        os.chdir(started)
+        opened[2].bind(str(folder / "old"))
+        os.rename(folder / "old", folder / "new")
+        opened[3].bind(str(folder / "datagrams"))
+        for server in opened[:3]:
+            server.listen()
+        yield [folder / name for name in ("plain", "relative", "new", "datagrams")]
+    finally:
+        os.chdir(started)
+        for server in opened:
+            server.close()
+        shutil.rmtree(folder)
 
 
 @linux
-async def test_sockets_in_odd_places_are_covered(wrapped: Walled, listener: Path) -> None:
-    reach = f"import socket; socket.socket(socket.AF_UNIX).connect('{listener}'); print('reached')"
-    assert "reached" not in (await wrapped.text(f'{sys.executable} -c "{reach}"')).split("\n")
-    assert listener.is_socket()
+async def test_sockets_in_odd_places_are_covered(walled: Walled, listeners: list[Path]) -> None:
+    reach = "import socket, sys\nfor name in sys.argv[1:]:\n    for kind in (1, 2):\n        try: socket.socket(1, kind).connect(name); print('reached', name)\n        except OSError: pass"
+    (walled.work / "reach.py").write_text(reach)
+    assert "reached" not in await walled.text(f"{sys.executable} reach.py {' '.join(map(str, listeners))}")
+    assert all(path.is_socket() for path in listeners)
+
+
+@linux
+async def test_no_datagram_leaves_through_a_pair_of_sockets(tmp_path: Path) -> None:
+    walled = Walled(tmp_path, backend("landlock"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(tmp_path / "out"))
+        server.setblocking(False)
+        send = f"import socket; socket.socketpair(1, 2)[0].sendto(b'evil', '{tmp_path}/out')"
+        await walled.run(f'{sys.executable} -c "{send}"')
+        with pytest.raises(BlockingIOError):
+            server.recv(9)
+    assert "fine" in await walled.text(f"{sys.executable} -c \"import socket; socket.socketpair(); print('fine')\"")
 
 
 def test_a_temporary_folder_that_is_held_stays(tmp_path: Path) -> None:

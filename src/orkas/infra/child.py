@@ -258,12 +258,23 @@ class Child:
         left = self._alive()
         if self._namespace and number == signal.SIGKILL and self._process.poll() is None:
             left |= {self._process.pid, *children_of(self._process.pid)}
-        group = self._group()
-        if group is not None:
+        groups = self._groups(left)
+        for group in groups:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
-        send(left if group is None else {pid for pid in left if not _is_of(pid, group)}, number)
+        send(sorted(pid for pid in left if _group_of(pid) not in groups), number)
         return left
+
+    def _groups(self, left: set[int]) -> set[int]:
+        """Their process groups, each of which hears a signal as a whole and once, as from a terminal: a shell that saw
+        its child die before it heard of it itself would go on, and one that hears twice may die in its trap."""
+        own = self._group()
+        if not sys.platform.startswith("linux"):
+            return {own} if own is not None else set()
+        found = {_group_of(pid) for pid in left} | {own}
+        if self._status is not None:
+            found.discard(self._process.pid)  # that of the launcher
+        return {group for group in found if group is not None and group != os.getpgrp()}
 
     def _group(self) -> int | None:
         """The process group of the command while its number is sure to be its own."""
@@ -339,12 +350,11 @@ class _Status:
             os.close(sender)
 
 
-def _is_of(pid: int, group: int) -> bool:
-    """The group was told already: whoever hears a signal twice may die of the second in the middle of his trap."""
+def _group_of(pid: int) -> int | None:
     try:
-        return os.getpgid(pid) == group
+        return os.getpgid(pid)
     except OSError:
-        return False
+        return None
 
 
 def _number(line: bytes) -> int | None:

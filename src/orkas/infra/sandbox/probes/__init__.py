@@ -72,9 +72,9 @@ def _tried(probe: Probe, backend: Backend | None, world: World) -> Result:
     notes: list[str] = []
     if backend is not None:
         made = profile(world.work, env=start.env, limits=LIMITS)
-        guard = Restorer(made, everything=backend.after, notes=notes)
+        restorer = Restorer(made, everything=backend.after, notes=notes)
         start = launch(shlex.join(words), cwd=world.work, wrapping=backend.wrap(made))
-        start.gone = guard.settle
+        start.gone = restorer.settle
     with world.watched():
         code, said = attempt(start, _TIME_S)
     world.said = said.decode(errors="replace")
