@@ -123,9 +123,9 @@ def test_while_a_folder_and_a_link_change_places_all_the_time(tmp_path: Path, ou
             for git in (work / "e/.git", work / "lnk"):
                 if not git.is_symlink():
                     with Beneath(work) as beneath:
-                        if beneath.seen(git / "config").kind == "file":
-                            beneath.set_aside(git / "config")
                         try:
+                            if beneath.seen(git / "config").kind == "file":
+                                beneath.set_aside(git / "config")
                             beneath.write(git / "config", Seen("file", 0o644, b"evil %d" % number))
                         except OSError:
                             continue
@@ -172,6 +172,8 @@ FOLDERS = {
     "hooks by a link": ("git init -q .; rm -rf .git/hooks; mkdir gh; ln -s ../gh .git/hooks", "echo evil > gh/pre-commit", "gh/pre-commit"),
     "editor by a link": ("mkdir conf; ln -s conf .vscode", "echo evil > conf/tasks.json", "conf/tasks.json"),
     "settings by a link": ("git init -q .; mv .git/config c; ln -s ../c .git/config", f"printf '{EVIL}' >> c", "c"),
+    "editor by two links": ("mkdir conf evil; echo evil > evil/tasks.json; ln -s conf b; ln -s b .vscode", "ln -sfn evil b", ".vscode/tasks.json"),
+    "file through a link": ("git init -q --bare gd; ln -s . a; echo gitdir: a/gd > .git; git init -q --bare e/gd; git -C e/gd config core.fsmonitor evil", "ln -sfn e a", "a/gd/config"),
     "no config yet": ("git init -q r; rm r/.git/config", f"printf '{EVIL}' > r/.git/config", "r/.git/config"),
     "no head yet": ("mkdir -p r/.git/objects r/.git/refs", f"echo x > r/.git/HEAD; printf '{EVIL}' > r/.git/config", "r/.git/config"),
 }  # fmt: skip
@@ -188,16 +190,17 @@ async def test_git_obeys_nothing_that_a_command_wrote(walled: Walled, case: str)
 
 HOOKS = ["[core] hooksPath = gh", "[core]\n\thooksPath = gh ; c", "[core]\n\thooksPath = ./gh/", '[core]\n\thooksPath = "gh" # c',
          "[core]\n\thooksPath = none\n\thooksPath = gh", "[CORE]\n\tHOOKSPATH=g\\\nh", "[include]\n\tpath = ../inc",
-         '[includeIf "gitdir:~/x"]\n\tpath = ../inc', "[core]\n\thooksPath = link"]  # fmt: skip
+         "[core]\n\thooksPath = dir/link/gh", '[includeIf "gitdir:~/x"]\n\tpath = ../inc', "[core]\n\thooksPath = link"]  # fmt: skip
 
 
 @pytest.mark.parametrize("setting", HOOKS)
 async def test_hooks_are_held_wherever_the_settings_name_them(walled: Walled, setting: str) -> None:
-    git("git init -q .; mkdir gh; echo fine > gh/pre-commit; printf '[core]\\n hooksPath = gh\\n' > inc; ln -s gh link", walled.work)
+    git("git init -q .; mkdir gh; echo fine > gh/pre-commit; printf '[core]\\n hooksPath = gh\\n' > inc; ln -s gh link; mkdir -p dir/o/gh; ln -s .. dir/link; echo evil > dir/o/gh/pre-commit", walled.work)
     with (walled.work / ".git/config").open("a") as file:
         file.write(setting + "\n")
-    await walled.run("echo evil > gh/pre-commit; mv gh g; mkdir gh; echo evil > gh/pre-commit; printf '[core]\\n fsmonitor=evil' > inc")
+    await walled.run("ln -sfn o dir/link; echo evil > gh/pre-commit; mv gh g; mkdir gh; echo evil > gh/pre-commit; printf '[core]\\n fsmonitor=evil' > inc")
     assert (walled.work / "gh/pre-commit").read_text() == "fine\n"
+    assert (walled.work / "dir/link/gh/pre-commit").read_text() == "fine\n" or "dir/" not in setting
     assert "inc" not in setting or "evil" not in (walled.work / "inc").read_text()
 
 

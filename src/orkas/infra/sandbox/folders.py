@@ -10,7 +10,6 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from orkas.infra.home import home
@@ -70,15 +69,11 @@ def hidden(cwd: Path) -> list[Path]:
     there, and what shells obey.
     """
     roots = [Path(p) for p in ("/home", "/root", "/tmp", "/var/tmp", "/run")]  # noqa: S108 - named to be hidden
-    ours = home()
-    if is_below(Path(os.path.realpath(ours)), [cwd]):  # a missing folder cannot be hidden, and commands could make it
-        with suppress(OSError):
-            ours.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = [Path(os.path.realpath(p)) for p in (*roots, *homes()) if os.path.isdir(p)]
     for folder in homes():
         if cwd == folder or cwd in folder.parents:
             found += [path for path in _dotted(folder) if not is_below(cwd, [path])]
-    found.append(Path(os.path.realpath(ours)))
+    found.append(Path(os.path.realpath(home())))
     return list(dict.fromkeys(p for p in found if p not in (cwd, Path("/")) and os.path.lexists(p)))
 
 

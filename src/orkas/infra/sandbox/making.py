@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orkas.infra.errors import ToolFailed
+from orkas.infra.home import home
 from orkas.infra.sandbox import folders
 from orkas.infra.sandbox.profile import Limits, Profile
 from orkas.infra.sandbox.protected import held, protected
@@ -35,6 +36,8 @@ def profile(
     cwd = Path(os.path.realpath(cwd))
     if cwd == Path("/") or folders.is_below(cwd, [Path("/proc"), Path("/sys"), Path("/dev")]):
         raise ToolFailed(f"there can be no walls around commands that work in {cwd}; work in a folder of your own")
+    if folders.is_below(Path(os.path.realpath(home())), [cwd]):
+        home().mkdir(mode=0o700, parents=True, exist_ok=True)  # what is missing cannot be hidden, and would be made
     hidden = folders.hidden(cwd)
     found = search(cwd)
     guarded = protected(cwd, found)

@@ -60,7 +60,8 @@ class Profile(Struct, frozen=True):
     """Below ``cwd``, there or not: what other programs obey (hooks, configurations). Read-only, safe from being
     renamed away; what cannot be held during the command is put back after it (``orkas.infra.sandbox.restorer``)."""
     held: tuple[tuple[Path, int, int], ...] = ()
-    """What mounts hold of it, and the folders above, each with the device and number it had when it was looked at."""
+    """The working folder, what mounts hold of what is protected, and the folders between: each with the device and
+    number that it had when it was looked at."""
     repositories: Repositories = Repositories()
     """The git folders that are there."""
     network: bool = False

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orkas.infra.sandbox.beneath import Beneath
 from orkas.infra.sandbox.folders import homes
-from orkas.infra.sandbox.repositories import Repositories, hooks_and_settings
+from orkas.infra.sandbox.repositories import Repositories, hooks_and_settings, leads, trail
 
 __all__ = ["NAMES", "held", "protected"]
 
@@ -34,14 +34,18 @@ def protected(cwd: Path, found: Repositories) -> list[Path]:
     for folder in homes():
         if folder == cwd or cwd in folder.parents:
             paths += _links(folder)
-    paths += [pointer for pointer in found.pointers if os.path.islink(pointer) or os.path.isfile(pointer)]
+    for pointer in found.pointers:
+        if os.path.islink(pointer) or os.path.isfile(pointer):
+            paths += [pointer, *(step for named in leads(pointer) for step in trail(cwd, named)[:-1])]
     users = tuple(folder / name for folder in homes() for name in (".gitconfig", ".config/git/config"))
     users += (Path("/etc/gitconfig"),)
     known = [path for path in found.folders if not _is_inner(path, found.folders)]
     for git in [*known, *([] if os.path.lexists(cwd / ".git") else [cwd / ".git"])]:
         paths += [git / name for name in IN_GIT]
-        paths += hooks_and_settings(cwd, git, users)
-    return list(dict.fromkeys([*paths, *_led_to(cwd, paths)]))
+        for path in hooks_and_settings(cwd, git, users):
+            paths += [path, *trail(cwd, path)]
+    led = [step for path in paths if os.path.islink(path) for step in trail(cwd, path)]
+    return list(dict.fromkeys([*paths, *led]))
 
 
 def _is_inner(path: Path, folders: Iterable[Path]) -> bool:
@@ -59,19 +63,15 @@ def _links(folder: Path) -> list[Path]:
         return []
 
 
-def _led_to(cwd: Path, paths: Iterable[Path]) -> list[Path]:
-    """What those that are links lead to in the working folder: who obeys the name obeys that."""
-    real = [Path(os.path.realpath(path)) for path in paths if os.path.islink(path)]
-    return [path for path in real if cwd in path.parents]
-
-
 def held(cwd: Path, paths: Iterable[Path], hidden: Iterable[Path]) -> list[tuple[Path, int, int]]:
-    """The places that mounts hold, nearest protected paths first, with the folders above them: path, device, number.
-    Only what is there, and to which no link leads; what is hidden needs its folders alone."""
+    """The working folder and the places in it that mounts hold: protected paths, the nearest first, and the folders
+    above them; each as path, device, number. Only what is there, and to which no link leads; of what is hidden the
+    folders above it alone."""
     hidden = set(hidden)
     found: dict[Path, tuple[Path, int, int]] = {}
     left = _MOST_LENGTH
     with Beneath(cwd) as beneath:
+        found[cwd] = (cwd, *beneath.identity)
         for path in [*(path for path in hidden if cwd in path.parents), *paths]:
             if not os.path.lexists(path) or cwd not in path.parents:
                 continue

@@ -12,7 +12,7 @@ from msgspec import Struct
 from orkas.infra.sandbox.folders import is_below, text_of
 from orkas.infra.sandbox.gitconfig import Entry, entries
 
-__all__ = ["Repositories", "hooks_and_settings", "led_to", "search"]
+__all__ = ["Repositories", "hooks_and_settings", "leads", "led_to", "search", "trail"]
 
 LOOK = 8_000
 """Folder entries that are looked at, nearest first; git folders deeper in a larger tree are not found."""
@@ -87,16 +87,45 @@ def _is_git_folder(names: set[str]) -> bool:
 def led_to(cwd: Path, pointer: Path) -> list[Path] | None:
     """The folders that a ``.git`` stands for, without links: itself, what it names, and what that shares; None: one of
     them lies outside of the working folder."""
-    target = Path(os.path.realpath(pointer))
-    if os.path.isfile(target):
-        said = text_of(target).removeprefix("gitdir:").strip()
-        if said and "\0" not in said:
-            target = Path(os.path.realpath(target.parent / said))
+    target = Path(os.path.realpath(leads(pointer)[-1]))
     if cwd not in target.parents and target != cwd:
         return None
     common = text_of(target / "commondir").strip()
     shared = Path(os.path.realpath(target / common)) if common and "\0" not in common else target
     return list(dict.fromkeys((target, shared))) if is_below(shared, [cwd]) else None
+
+
+def leads(pointer: Path) -> list[Path]:
+    """A ``.git``, and what it names where it is a file."""
+    target = Path(os.path.realpath(pointer))
+    said = text_of(target).removeprefix("gitdir:").strip() if os.path.isfile(target) else ""
+    return [pointer, target.parent / said] if said and "\0" not in said else [pointer]
+
+
+_MOST_LINKS = 40
+"""As many as the kernel follows."""
+
+
+def trail(cwd: Path, path: Path) -> list[Path]:
+    """What must stay so that a path leads where it leads, as far as it lies in the working folder: each link on the
+    way, and in the end what is there."""
+    found: list[Path] = []
+    here = Path("/")
+    waiting = deque(os.fspath(path).split("/"))
+    while waiting and len(found) <= _MOST_LINKS:
+        name = waiting.popleft()
+        if name in ("", ".", ".."):
+            here = here.parent if name == ".." else here
+            continue
+        try:
+            target = os.readlink(here / name)
+        except OSError:
+            here = here / name
+            continue
+        found.append(here / name)
+        here = Path("/") if target.startswith("/") else here
+        waiting.extendleft(reversed(target.split("/")))
+    return [step for step in [*found, here] if cwd in step.parents]
 
 
 _MOST_INCLUDES = 20
