@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -245,6 +247,35 @@ async def test_names_to_set_aside_are_never_used_up(walled: Walled) -> None:
     text = await walled.text(f"for i in {numbers}; do : > .envrc.set-aside$i; done; echo evil > .envrc")
     assert not (walled.work / ".envrc").exists()
     assert ".envrc is not for commands to make; it lies in .envrc.set-aside-" in text
+
+
+async def test_what_a_job_changed_is_not_how_it_was_for_who_begins_meanwhile(walled: Walled) -> None:
+    git("git init -q .", walled.work)
+    walled.context.jobs = Jobs()
+    before = (walled.work / ".git/config").read_bytes()
+    await walled.run(
+        f"mkdir x; ln -s x .claude; printf '{EVIL}' >> .git/config; git init -q new; printf '{EVIL}' >> new/.git/config;"
+        " touch made; sleep 60",
+        background=True,
+    )
+    await until(walled.work / "made")
+    other = asyncio.create_task(walled.run("touch began; until [ -e go ]; do sleep 0.02; done"))
+    await until(walled.work / "began")
+    [job] = walled.context.jobs.listed()
+    job.stop(0)
+    assert await asyncio.to_thread(job.wait, 10)
+    (walled.work / "go").touch()
+    await other
+    assert (walled.work / ".git/config").read_bytes() == before
+    assert not os.path.lexists(walled.work / ".claude")
+    assert "evil" not in (walled.work / "new/.git/config").read_text()
+
+
+async def until(path: Path) -> None:
+    give_up = time.monotonic() + 10
+    while not path.exists():
+        assert time.monotonic() < give_up
+        await asyncio.sleep(0.01)
 
 
 # the home as the working folder

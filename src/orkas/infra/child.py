@@ -93,6 +93,7 @@ class Child:
             self.close()
             if self._status is not None:
                 self._status.close()
+            start.gone()
             raise
         finally:
             for descriptor in {ends.stdin, ends.stdout} - {-1}:

@@ -5,17 +5,19 @@ link; and Landlock holds nothing inside the working folder. So what other progra
 after: what is new is set aside beside itself, where nobody obeys it; what was changed is written back as it was; a
 repository made by the command keeps its history and loses what would run programs. Each is told, nothing is deleted.
 
-Commands in the background go on meanwhile, so every look and every change goes through ``beneath``.
+Commands in the background go on meanwhile, so every look and every change goes through ``beneath``; and what one of
+them has changed already is not how it was: who begins while others run takes over from them what they saw.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import weakref
 from pathlib import Path
 
 from orkas.infra.sandbox.beneath import Beneath, Seen, is_aside
-from orkas.infra.sandbox.folders import homes
+from orkas.infra.sandbox.folders import homes, is_below
 from orkas.infra.sandbox.gitconfig import harmless
 from orkas.infra.sandbox.profile import Profile
 from orkas.infra.sandbox.repositories import LOOK, LOOK_AFTER, led_to, search
@@ -36,7 +38,8 @@ class Restorer:
         self._notes = notes
         self._settled = False
         self._lock = threading.Lock()
-        self._found = profile.repositories
+        self._whole = profile.repositories.whole
+        self._known = {*profile.repositories.pointers, *profile.repositories.folders}
         held = set() if everything else {place for place, _, _ in profile.held}
         self._homes = [folder for folder in homes() if profile.cwd in (folder, *folder.parents)]
         with Beneath(profile.cwd) as beneath:
@@ -47,6 +50,21 @@ class Restorer:
                 if path not in held and _counts(profile.cwd, path)
             }
             self._dotted = {folder: set(self._dots(beneath, folder)) for folder in self._homes}
+        self._take_over()
+
+    def _take_over(self) -> None:
+        with _lock:
+            for other in _running():
+                self._before |= {path: seen for path, seen in other._before.items() if self._cwd in path.parents}
+                for folder, names in other._dotted.items():
+                    if folder in self._dotted:
+                        self._dotted[folder] &= names
+                self._known -= {path for path in self._known if is_below(path, [other._cwd])} - other._known
+            _active.append(weakref.ref(self))
+
+    def _leave(self) -> None:
+        with _lock:
+            _active[:] = [one for one in _active if one() not in (None, self)]
 
     def settle(self) -> None:
         """Put back and tell; once, when nobody of the command is left."""
@@ -62,6 +80,8 @@ class Restorer:
         except (OSError, ValueError, RecursionError) as error:
             why = getattr(error, "strerror", None) or error
             self._notes.append(f"what the command left in the working folder was not looked at ({why}): look at it")
+        finally:
+            self._leave()
 
     def _settle(self, beneath: Beneath) -> None:
         for path, before in self._before.items():
@@ -115,15 +135,14 @@ class Restorer:
     # repositories that the command made
 
     def _look_for_new(self, beneath: Beneath) -> None:
-        now = search(self._cwd, LOOK_AFTER if self._found.whole else LOOK)
-        if self._found.whole and not now.whole:
+        now = search(self._cwd, LOOK_AFTER if self._whole else LOOK)
+        if self._whole and not now.whole:
             self._notes.append("the command made so many files that not all repositories among them were found")
-        known = {*self._found.pointers, *self._found.folders}
         for pointer in now.pointers:
-            if pointer not in known and led_to(self._cwd, pointer) is None:
+            if pointer not in self._known and led_to(self._cwd, pointer) is None:
                 self._outside(beneath, pointer)
         for folder in now.folders:
-            if folder not in known:
+            if folder not in self._known:
                 self._make_harmless(beneath, folder)
 
     def _make_harmless(self, beneath: Beneath, folder: Path) -> None:
@@ -167,6 +186,16 @@ class Restorer:
 
     def _name(self, path: Path) -> str:
         return os.fspath(path.relative_to(self._cwd)) if path != self._cwd else "the working folder"
+
+
+_active: list[weakref.ref[Restorer]] = []
+"""Of the commands that run now; those that never started go with whoever made them."""
+_lock = threading.Lock()
+
+
+def _running() -> list[Restorer]:
+    """The last to begin first: what the first saw counts most."""
+    return [one for one in (ref() for ref in reversed(_active)) if one is not None]
 
 
 def _counts(cwd: Path, path: Path) -> bool:
