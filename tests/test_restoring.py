@@ -176,6 +176,7 @@ FOLDERS = {
     "settings by a link": ("git init -q .; mv .git/config c; ln -s ../c .git/config", f"printf '{EVIL}' >> c", "c"),
     "editor by two links": ("mkdir conf evil; echo evil > evil/tasks.json; ln -s conf b; ln -s b .vscode", "ln -sfn evil b", ".vscode/tasks.json"),
     "file through a link": ("git init -q --bare gd; ln -s . a; echo gitdir: a/gd > .git; git init -q --bare e/gd; git -C e/gd config core.fsmonitor evil", "ln -sfn e a", "a/gd/config"),
+    "hooks of a tree elsewhere": ("git init -q --separate-git-dir=gd e; git -C e config core.hooksPath gh; mkdir e/gh", "echo evil > e/gh/pre-commit", "e/gh/pre-commit"),
     "no config yet": ("git init -q r; rm r/.git/config", f"printf '{EVIL}' > r/.git/config", "r/.git/config"),
     "no head yet": ("mkdir -p r/.git/objects r/.git/refs", f"echo x > r/.git/HEAD; printf '{EVIL}' > r/.git/config", "r/.git/config"),
 }  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orkas.infra.sandbox.beneath import Beneath
 from orkas.infra.sandbox.folders import homes
-from orkas.infra.sandbox.repositories import Repositories, hooks_and_settings, leads, trail
+from orkas.infra.sandbox.repositories import Repositories, hooks_and_settings, leads, led_to, trail
 
 __all__ = ["NAMES", "held", "protected"]
 
@@ -34,15 +34,18 @@ def protected(cwd: Path, found: Repositories) -> list[Path]:
     for folder in homes():
         if folder == cwd or cwd in folder.parents:
             paths += _links(folder)
+    trees: dict[Path, list[Path]] = {}
     for pointer in found.pointers:
         if os.path.islink(pointer) or os.path.isfile(pointer):
+            for folder in led_to(cwd, pointer) or ():
+                trees.setdefault(folder, []).append(pointer.parent)
             paths += [pointer, *(step for named in leads(pointer) for step in trail(cwd, named)[:-1])]
     users = tuple(folder / name for folder in homes() for name in (".gitconfig", ".config/git/config"))
     users += (Path("/etc/gitconfig"),)
     known = [path for path in found.folders if not _is_inner(path, found.folders)]
     for git in [*known, *([] if os.path.lexists(cwd / ".git") else [cwd / ".git"])]:
         paths += [git / name for name in IN_GIT]
-        for path in hooks_and_settings(cwd, git, users):
+        for path in hooks_and_settings(cwd, git, trees.get(git, ()), users):
             paths += [path, *trail(cwd, path)]
     led = [step for path in paths if os.path.islink(path) for step in trail(cwd, path)]
     return list(dict.fromkeys([*paths, *led]))

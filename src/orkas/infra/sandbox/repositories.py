@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -44,26 +44,41 @@ def search(cwd: Path, most: int = LOOK) -> Repositories:
     near, far = deque([cwd]), deque[Path]()
     while (near or far) and most > 0:
         here = near.popleft() if near else far.popleft()
-        names: set[str] = set()
         try:
-            with os.scandir(here) as listed:
-                for entry in listed:
-                    most -= 1
-                    name = entry.name
-                    if name in _OF_GIT:
-                        names.add(name)
-                    if name == ".git":
-                        pointers[Path(entry.path)] = None
-                        if entry.is_dir(follow_symlinks=False):
-                            near += [Path(entry.path, inner) for inner in ("modules", "worktrees")]
-                    elif entry.is_dir(follow_symlinks=False):
-                        (far if name in _LAST else near).append(Path(entry.path))
-                    if most <= 0:
-                        break
+            looked, names, inner = _looked_at(here, most)
         except OSError:
             continue
+        most -= looked
+        if ".git" in names:
+            pointers[here / ".git"] = None
         if _is_git_folder(names):
             folders[here] = None
+        for path in inner:
+            if path.name == ".git":
+                near += [path / name for name in ("modules", "worktrees")]
+            else:
+                (far if path.name in _LAST else near).append(path)
+    _remember(cwd, pointers, folders)
+    return Repositories(tuple(pointers), tuple(folders), most > 0)
+
+
+def _looked_at(folder: Path, most: int) -> tuple[int, set[str], list[Path]]:
+    """How many entries were looked at, the names among them that count, and the folders."""
+    looked, names, inner = 0, set[str](), list[Path]()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            looked += 1
+            if entry.name in _OF_GIT:
+                names.add(entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                inner.append(Path(entry.path))
+            if looked >= most:
+                break
+    return looked, names, inner
+
+
+def _remember(cwd: Path, pointers: dict[Path, None], folders: dict[Path, None]) -> None:
+    """Add those known from earlier that are still there, and what all of them lead to."""
     earlier = _known.setdefault(cwd, {})
     for path in earlier:
         if path.name == ".git" and os.path.lexists(path):
@@ -74,10 +89,9 @@ def search(cwd: Path, most: int = LOOK) -> Repositories:
         folders |= dict.fromkeys(led_to(cwd, path) or ())
     for path in [*pointers, *folders][: max(0, _REMEMBERED - len(earlier))]:
         earlier[path] = None
-    return Repositories(tuple(pointers), tuple(folders), most > 0)
 
 
-_OF_GIT = frozenset({"HEAD", "objects", "refs", "commondir"})
+_OF_GIT = frozenset({".git", "HEAD", "objects", "refs", "commondir"})
 
 
 def _is_git_folder(names: set[str]) -> bool:
@@ -131,11 +145,11 @@ def trail(cwd: Path, path: Path) -> list[Path]:
 _MOST_INCLUDES = 20
 
 
-def hooks_and_settings(cwd: Path, git: Path, users: tuple[Path, ...]) -> list[Path]:
+def hooks_and_settings(cwd: Path, git: Path, trees: Iterable[Path], users: Iterable[Path]) -> list[Path]:
     """What the settings of a git folder, and those of the user (``users``), make git obey elsewhere in the working
-    folder: folders of hooks, and further settings."""
+    folder: folders of hooks, and further settings. ``trees``: folders whose ``.git`` leads there."""
     found: list[Path] = []
-    trees = [git.parent, git]
+    trees = [git.parent, git, *trees]
     own = list(_settings(git / "config")) + list(_settings(git / "config.worktree"))
     for file, entry in own:
         if entry.section == "core" and entry.key == "worktree":
