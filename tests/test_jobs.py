@@ -269,6 +269,20 @@ async def test_the_end_of_input_and_signals_without_a_terminal(bench: Bench) -> 
         await bench.do("write", job, text="more")
 
 
+async def test_a_signal_is_heard_once_and_by_all_at_the_same_time(bench: Bench) -> None:
+    """A shell that is told after its child would end with that one's code before it hears of the signal."""
+    for _ in range(5):
+        job = await bench.start("n=0; trap 'n=$((n+1))' INT; sleep 60; sleep 0.1; echo heard $n; exit 5")
+        await bench.do("write", job, keys=["ctrl-c"], wait_s=0)
+        assert "heard 1\n" in await bench.until("exit code 5", job)
+
+
+async def test_a_time_limit_of_centuries_is_none(bench: Bench) -> None:
+    for limit in (1e300, float("inf"), 40 * 86_400):
+        job = await bench.start("read x; echo read $x", timeout_s=limit)
+        assert "read on" in await bench.until("exit code 0", job, text="on", keys=["enter"])
+
+
 async def test_a_job_that_does_not_read_is_said(bench: Bench) -> None:
     job = await bench.start("sleep 60")
     await bench.do("write", job, text="x" * 60_000, wait_s=0)

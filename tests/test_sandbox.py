@@ -23,13 +23,14 @@ from orkas import Agent
 from orkas.harness.policy import Mode, Policy
 from orkas.harness.tool import ToolContext
 from orkas.infra.errors import ToolFailed
-from orkas.infra.sandbox import Guard, Limits, Profile, Wrapping, find, profile
+from orkas.infra.sandbox import Limits, Profile, Restorer, Wrapping, find, profile
 from orkas.infra.sandbox.bubblewrap import Bubblewrap
 from orkas.infra.sandbox.bubblewrap import program as bubblewrap
 from orkas.infra.sandbox.finding import trial
 from orkas.infra.sandbox.folders import git_directory, hidden, homes, shown
-from orkas.infra.sandbox.guard import harmless
-from orkas.infra.sandbox.protected import protected, repositories
+from orkas.infra.sandbox.gitconfig import harmless
+from orkas.infra.sandbox.protected import protected
+from orkas.infra.sandbox.repositories import search
 from orkas.infra.sandbox.seatbelt import text
 from orkas.infra.sandbox.seccomp import CALLS, program
 from orkas.testing import ScriptedProvider, call
@@ -250,7 +251,11 @@ async def test_stop_at_any_moment_of_the_start_leaves_nobody(walled: Walled, mom
 
 @linux
 @pytest.mark.parametrize("name", BOTH)
-async def test_a_command_that_uses_too_much_memory_is_ended_and_told(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("greedy", [
+    "x = [(bytearray(b'x' * (32 << 20)), time.sleep(0.05)) for _ in range(64)]",
+    "f = os.memfd_create('x'); x = [(os.write(f, b'x' * (32 << 20)), time.sleep(0.05)) for _ in range(64)]",
+], ids=["mapped", "by nobody"])  # fmt: skip
+async def test_a_command_that_uses_too_much_memory_is_ended_and_told(tmp_path: Path, name: str, greedy: str) -> None:
     walls = backend(name)
 
     class Small:
@@ -262,8 +267,7 @@ async def test_a_command_that_uses_too_much_memory_is_ended_and_told(tmp_path: P
             return walls.wrap(structs.replace(profile, limits=Limits(memory=128 << 20)))
 
     walled = Walled(tmp_path, Small())
-    greedy = "import time; x = [(bytearray(b'x' * (32 << 20)), time.sleep(0.05)) for _ in range(64)]"
-    text = await walled.text(f'{sys.executable} -c "{greedy}"; echo not reached')
+    text = await walled.text(f'{sys.executable} -c "import os, time; {greedy}"; echo not reached')
     assert "[it used more memory than a command may, so it was ended]\n" in text and "[exit code 137" in text
     assert "not reached" not in text
 
@@ -397,7 +401,7 @@ def test_a_worktree_is_shown_its_git_folder_only_when_that_points_back(tmp_path:
     tree = tmp_path / "tree"
     assert git_directory(tree) == tmp_path / "main/.git/worktrees/tree"
     assert tmp_path / "main/.git" in shown(tree, {})
-    assert tree / ".git" in protected(tree)
+    assert tree / ".git" in protected(tree, search(tree))
     secret = tmp_path / "keys"
     secret.mkdir()
     (secret / "HEAD").write_text("x")
@@ -411,7 +415,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".git" / "config")
     os.mkfifo(tmp_path / ".envrc")
     made = profile(tmp_path)
-    Guard(made, everything=True, notes=[]).settle()
+    Restorer(made, everything=True, notes=[]).settle()
     assert tmp_path / ".git" / "config" in made.protected
 
 
@@ -419,7 +423,7 @@ def test_repositories_are_found_near_the_top_first(tmp_path: Path) -> None:
     for n in range(2_000):
         (tmp_path / f"d{n:04}").mkdir()
     (tmp_path / ".git").mkdir()
-    assert repositories(tmp_path) == [tmp_path / ".git"]
+    assert search(tmp_path, 1_500).pointers == (tmp_path / ".git",)
 
 
 @pytest.mark.parametrize(
@@ -614,6 +618,8 @@ def test_the_filter_answers_every_call(machine: str, alone: bool) -> None:
     assert (answer(sock[column], 1, 1) == allow) is not alone
     assert (answer(sock[column], 2, 1) == allow) is not alone
     assert all(answer(sock[column], family, 2) != allow for family in (16, 17, 38, 40))
+    pair = (53, 199)[column]
+    assert answer(pair, 1, 1) == answer(pair, 1, 5) == allow and (answer(pair, 1, 2 | 0x80000) == allow) is not alone
     assert answer(sock[column], 2, 3) == answer(sock[column], 2, 3 | 0x80000) == refuse
     if machine == "x86_64":
         assert answer(0x40000000 | 39) != allow
@@ -640,22 +646,51 @@ def test_what_is_hidden_and_shown_never_opens_a_home(own_home: Path, tmp_path: P
 
 
 @pytest.fixture
-def listener(tmp_path: Path) -> Iterator[Path]:
-    path = Path("/opt") / f"orkas-test-{os.getpid()}.sock"
+def listeners() -> Iterator[list[Path]]:
+    """Sockets outside of what is hidden: under its name, under a relative and an old one, and one for datagrams."""
+    folder = Path("/opt") / f"orkas-test-{os.getpid()}"
     if not os.access("/opt", os.W_OK):
         pytest.skip("needs to make a socket outside of the temporary folders")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
-        server.listen()
-        yield path
-        path.unlink()
+    folder.mkdir()
+    started = Path.cwd()
+    opened = [socket.socket(socket.AF_UNIX, kind) for kind in (1, 1, 1, 2)]
+    try:
+        opened[0].bind(str(folder / "plain"))
+        os.chdir(folder)
+        opened[1].bind("relative")
+        os.chdir(started)
+        opened[2].bind(str(folder / "old"))
+        os.rename(folder / "old", folder / "new")
+        opened[3].bind(str(folder / "datagrams"))
+        for server in opened[:3]:
+            server.listen()
+        yield [folder / name for name in ("plain", "relative", "new", "datagrams")]
+    finally:
+        os.chdir(started)
+        for server in opened:
+            server.close()
+        shutil.rmtree(folder)
 
 
 @linux
-async def test_sockets_in_odd_places_are_covered(wrapped: Walled, listener: Path) -> None:
-    reach = f"import socket; socket.socket(socket.AF_UNIX).connect('{listener}'); print('reached')"
-    assert "reached" not in (await wrapped.text(f'{sys.executable} -c "{reach}"')).split("\n")
-    assert listener.is_socket()
+async def test_sockets_in_odd_places_are_covered(walled: Walled, listeners: list[Path]) -> None:
+    reach = "import socket, sys\nfor name in sys.argv[1:]:\n    for kind in (1, 2):\n        try: socket.socket(1, kind).connect(name); print('reached', name)\n        except OSError: pass"
+    (walled.work / "reach.py").write_text(reach)
+    assert "reached" not in await walled.text(f"{sys.executable} reach.py {' '.join(map(str, listeners))}")
+    assert all(path.is_socket() for path in listeners)
+
+
+@linux
+async def test_no_datagram_leaves_through_a_pair_of_sockets(tmp_path: Path) -> None:
+    walled = Walled(tmp_path, backend("landlock"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(tmp_path / "out"))
+        server.setblocking(False)
+        send = f"import socket; socket.socketpair(1, 2)[0].sendto(b'evil', '{tmp_path}/out')"
+        await walled.run(f'{sys.executable} -c "{send}"')
+        with pytest.raises(BlockingIOError):
+            server.recv(9)
+    assert "fine" in await walled.text(f"{sys.executable} -c \"import socket; socket.socketpair(); print('fine')\"")
 
 
 def test_a_temporary_folder_that_is_held_stays(tmp_path: Path) -> None:

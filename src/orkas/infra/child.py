@@ -44,6 +44,8 @@ _LAUNCHER = Path(__file__).with_name("launcher.py")
 """Costs about 6 ms of processor time a command."""
 _EXCEEDED = {-1_000: "processes", -2_000: "memory"}
 """As ``TOO_MANY`` and ``TOO_MUCH`` of the launcher."""
+_MOST_SAID = 64
+"""Bytes of two numbers, and more than them."""
 _SURE_S = 5.0
 """Commands that ran longer are looked for among all processes: numbers may have been reused."""
 
@@ -91,6 +93,7 @@ class Child:
             self.close()
             if self._status is not None:
                 self._status.close()
+            start.gone()
             raise
         finally:
             for descriptor in {ends.stdin, ends.stdout} - {-1}:
@@ -121,6 +124,12 @@ class Child:
         if code in _EXCEEDED:
             code = -signal.SIGKILL
         return 128 - code if code < 0 else code
+
+    @property
+    def unwatched(self) -> bool:
+        """The launcher ended, or told what nobody understands, before it told how the command ended: who hid from us
+        meanwhile (a session and an environment of its own) may live on, unless it is in a namespace."""
+        return self._status is not None and self._status.over and self._status.code is None
 
     @property
     def exceeded(self) -> str:
@@ -212,14 +221,16 @@ class Child:
 
     def kill(self) -> None:
         """SIGKILL until nobody is left; a process that the kernel does not let go is given up after 5 s."""
-        give_up = time.monotonic() + 5
-        while self.signal(signal.SIGKILL) and time.monotonic() < give_up:
-            time.sleep(0.01)
-        if not self._ended():  # a launcher that was stopped, or that waits for what the kernel does not let go
-            self._process.kill()
-            self.signal(signal.SIGKILL)
-            self._ended()
-        self._forget()
+        try:
+            give_up = time.monotonic() + 5
+            while self.signal(signal.SIGKILL) and time.monotonic() < give_up:
+                time.sleep(0.01)
+            if not self._ended():  # a launcher that was stopped, or that waits for what the kernel does not let go
+                self._process.kill()
+                self.signal(signal.SIGKILL)
+                self._ended()
+        finally:
+            self._forget()
 
     def _ended(self) -> bool:
         try:
@@ -233,9 +244,11 @@ class Child:
         if self not in _running:
             return
         over = time.monotonic() + grace_s
-        while self._alive() and time.monotonic() < over:
-            time.sleep(0.02)
-        self.kill()
+        try:
+            while self._alive() and time.monotonic() < over:
+                time.sleep(0.02)
+        finally:
+            self.kill()
 
     def signal(self, number: signal.Signals) -> set[int]:
         """Send it to everybody of the command; returns whom it found."""
@@ -246,12 +259,23 @@ class Child:
         left = self._alive()
         if self._namespace and number == signal.SIGKILL and self._process.poll() is None:
             left |= {self._process.pid, *children_of(self._process.pid)}
-        group = self._group()
-        if group is not None:
+        groups = self._groups(left)
+        for group in groups:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
-        send(left, number)
+        send(sorted(pid for pid in left if _group_of(pid) not in groups), number)
         return left
+
+    def _groups(self, left: set[int]) -> set[int]:
+        """Their process groups, each of which hears a signal as a whole and once, as from a terminal: a shell that saw
+        its child die before it heard of it itself would go on, and one that hears twice may die in its trap."""
+        own = self._group()
+        if not sys.platform.startswith("linux"):
+            return {own} if own is not None else set()
+        found = {_group_of(pid) for pid in left} | {own}
+        if self._status is not None:
+            found.discard(self._process.pid)  # that of the launcher
+        return {group for group in found if group is not None and group != os.getpgrp()}
 
     def _group(self) -> int | None:
         """The process group of the command while its number is sure to be its own."""
@@ -274,11 +298,13 @@ class Child:
         return alive(self._process.pid, self._mark, command=command, everywhere=everywhere) - keepers
 
     def _forget(self) -> None:
-        if self in _running:
-            _running.discard(self)
-            self._gone()
-        if self._status is not None:
-            self._status.close()
+        try:
+            if self in _running:
+                _running.discard(self)
+                self._gone()
+        finally:
+            if self._status is not None:
+                self._status.close()
 
 
 class _Status:
@@ -290,7 +316,7 @@ class _Status:
         self.command: int | None = None
         self.code: int | None = None
         self.over = False
-        """The command has exited, or the launcher was killed."""
+        """The command has exited, or the launcher was killed, or it says what no launcher says."""
         self._said = b""
         self._lock = threading.Lock()
 
@@ -303,7 +329,10 @@ class _Status:
                 except BlockingIOError:
                     break
                 self._said += data
-                numbers = [int(line) for line in self._said.split(b"\n")[:-1]]
+                numbers = [_number(line) for line in self._said.split(b"\n")[:-1]]
+                if None in numbers[:2] or len(self._said) > _MOST_SAID:
+                    self.over = True
+                    break
                 self.command, self.code = (*numbers, None, None)[:2]
                 self.over = not data or self.code is not None
             return self.command
@@ -320,6 +349,19 @@ class _Status:
         sender, self.sender = self.sender, -1
         if sender >= 0:
             os.close(sender)
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
+
+
+def _number(line: bytes) -> int | None:
+    """What a launcher tells, in its own spelling; None: it is something else."""
+    digits = line.removeprefix(b"-")
+    return int(line) if digits.isdigit() and len(digits) < 12 else None
 
 
 def _launches(start: Launch) -> bool:

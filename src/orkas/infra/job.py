@@ -37,6 +37,8 @@ _START_S = 10.0
 _FREE_BYTES = 64 * 1024 * 1024
 """After so much output a job is read a chunk each ``_PAUSE_S``, so that an endless writer costs little."""
 _PAUSE_S = 0.05
+_LONGEST_S = 3_600.0
+"""Seconds that are waited for news in one go: systems take no more than some weeks."""
 _LOOK_S = 0.1
 """Between two looks at a command that has no launcher to tell of its end."""
 _WRITE_S = 2.0
@@ -135,6 +137,8 @@ class Job:
             return "ended at its time limit"
         if ended.exceeded:
             return f"ended because it used more {ended.exceeded} than a command may"
+        if ended.unwatched:
+            return "ended by force, nobody knows how: its guardian was killed"
         return f"ended with exit code {ended.code}" if ended.code is not None else "ended"
 
     @property
@@ -255,10 +259,12 @@ class Job:
             self._problem = ToolFailed(f"{self.name} failed: {error}")
             _log.exception("job failed")
         finally:
-            if self._child is not None:
-                self._child.finish(STOP_GRACE_S if ended.code is not None else 0)
-            orphans.forget(record)
-            self._settle(ended)
+            try:
+                if self._child is not None:
+                    self._child.finish(STOP_GRACE_S if ended.code is not None else 0)
+                orphans.forget(record)
+            finally:
+                self._settle(ended)
 
     def _settle(self, ended: Ended) -> None:
         ended.seconds = time.monotonic() - self.began
@@ -300,7 +306,7 @@ class Job:
             why = self.whole.last_line() or "it was killed"
             raise ToolFailed(f"{self.name} could not be started: {why}; `orkas doctor` says more")
         if child.over and not (ended.stopped or ended.timed_out):
-            ended.code, ended.exceeded = child.code, child.exceeded
+            ended.code, ended.exceeded, ended.unwatched = child.code, child.exceeded, child.unwatched
         ended.left_running = child.left() and ended.code is not None
         if ended.left_running:
             child.signal(signal.SIGTERM)
@@ -322,7 +328,7 @@ class Job:
             waits.append(kill_at - now)
         elif self._limit_s is not None:
             waits.append(self.began + self._limit_s - now)
-        return max(0.0, min(waits)) if waits else None
+        return min(_LONGEST_S, max(0.0, min(waits))) if waits else None
 
     def _look(self, selector: selectors.BaseSelector, child: Child, seconds: float | None) -> bool:
         """One wait for news, and what there is; False: its output has ended."""

@@ -6,7 +6,8 @@ program of its own because the setting belongs to a whole process: set in ours, 
 embedding program to us, and somebody would have to reap them.
 
 It also keeps our environment out of ``/proc/$PPID``: its own is the clean one of the command. Whoever looks one
-level further up still finds ours, as every process of the same user can.
+level further up still finds ours, as every process of the same user can. Its own memory and descriptors are closed to
+the command ("not dumpable"): what it tells of the end of the command cannot be forged through ``/proc``.
 
 When whoever started it dies, by SIGKILL too, it ends the command and everything that came of it. In a sandbox with
 namespaces it is the first process inside: orphans come to it anyway, and when it dies everybody inside dies.
@@ -22,9 +23,13 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing typing takes longer than all the rest
+    from collections.abc import Callable
+
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SECCOMP = 1, 24, 22
-_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
-_SIGKILL, _SIGTERM = 9, 15
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_SET_DUMPABLE = 36, 38, 4
+_SIGINT, _SIGKILL, _SIGTERM = 2, 9, 15
 _TIOCSCTTY = 0x540E
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _ON_FILES = 1 | 2 | 4 | 1 << 14 | 1 << 15
@@ -40,11 +45,15 @@ def main() -> None:
     os.set_inheritable(status, False)
     plan = _plan(sys.argv[2])
     _undo_coercion()
+    prctl = _prctl()
+    _close_to_others(prctl, needed=bool(plan))
     if not plan.get("namespace"):
-        _arm()
+        _arm(prctl)
+    _look_at_places(plan.get("places", ()))
     libc = _libc() if plan.get("landlock") or plan.get("seccomp") else None
     command = os.fork()
     if command == 0:
+        prctl(_PR_SET_DUMPABLE, 1)
         _become(sys.argv[3:], plan, libc)
     _let_go()
     _tell(status, command)
@@ -76,19 +85,48 @@ def _plan(number: str) -> dict:  # type: ignore[type-arg]  # plain values of our
         return marshal.loads(file.read())  # type: ignore[no-any-return]  # noqa: S302 - written by who started us
 
 
-def _arm() -> None:
-    """Adopt orphans; be told by SIGTERM when the thread that started us is gone."""
-    import _signal  # type: ignore[import-not-found]  # the part of signal that is built in
+def _look_at_places(places: list[tuple[str, int, int]]) -> None:
+    """What was mounted is what was looked at before: a command in the background may have exchanged it for a link."""
+    for path, device, number in places:
+        try:
+            info = os.lstat(path)
+        except OSError:
+            info = None
+        if info is None or (info.st_dev, info.st_ino) != (device, number):
+            os.write(2, f"{path} was exchanged while the sandbox was made; run the command again\n".encode())
+            os._exit(127)
 
-    _signal.signal(_SIGTERM, _end_all)
+
+def _prctl() -> Callable[[int, int], bool]:
+    """``prctl`` with two arguments; False where the interpreter cannot call it."""
     try:
         import _ctypes  # ctypes itself costs 2 ms more
 
-        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # None: this program
-        _ctypes.call_function(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
-        _ctypes.call_function(prctl, (_PR_SET_PDEATHSIG, _SIGTERM, 0, 0, 0))
+        function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # None: this program
     except (ImportError, AttributeError, OSError):
-        return  # an interpreter without it: groups, sessions and marks still find nearly everybody
+        return lambda _option, _value: False
+    return lambda option, value: _ctypes.call_function(function, (option, value, 0, 0, 0)) == 0
+
+
+def _close_to_others(prctl: Callable[[int, int], bool], *, needed: bool) -> None:
+    """Nobody opens our memory or descriptors through ``/proc``, nor ends us from the keyboard. In a sandbox it is
+    needed: without it the command could write to our status, or run in our place."""
+    import _signal  # type: ignore[import-not-found]  # the part of signal that is built in
+
+    _signal.signal(_SIGINT, _signal.SIG_IGN)
+    if not prctl(_PR_SET_DUMPABLE, 0) and needed:
+        os.write(2, b"the launcher could not be closed to the command\n")
+        os._exit(127)
+
+
+def _arm(prctl: Callable[[int, int], bool]) -> None:
+    """Adopt orphans; be told by SIGTERM when the thread that started us is gone. Where the interpreter cannot, groups,
+    sessions and marks still find nearly everybody."""
+    import _signal
+
+    _signal.signal(_SIGTERM, _end_all)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(_PR_SET_PDEATHSIG, _SIGTERM)
 
 
 def _end_all(*_: object) -> None:
@@ -117,13 +155,13 @@ def _watch(plan: dict) -> list[int]:  # type: ignore[type-arg]
     import _signal
 
     most, inside, memory = plan["most"], plan["namespace"], plan["memory"]
-    threads, free = _machine(), _free()
+    threads, free, shared = _machine(), _memory(b"MemAvailable:"), _memory(b"Shmem:")
     ended_for = [0]
 
     def look(*_: object) -> None:
         if most and (len(os.listdir("/proc")) > most if inside else _machine() - threads > most):  # noqa: PTH208
             ended_for[0] = TOO_MANY
-        elif free - _free() > memory and _resident(inside) > memory // 2:
+        elif free - _memory(b"MemAvailable:") > memory // 4 and _used(inside, shared, memory) > memory:
             ended_for[0] = TOO_MUCH
         else:
             return
@@ -137,17 +175,33 @@ def _watch(plan: dict) -> list[int]:  # type: ignore[type-arg]
     return ended_for
 
 
-def _free() -> int:
-    """Bytes that the machine could still give."""
-    _, _, rest = _read("/proc/meminfo").partition(b"MemAvailable:")
-    return int(rest.split(None, 1)[0]) * 1024 if rest else 0
+def _memory(name: bytes) -> int:
+    """Bytes as the kernel counts them for the whole machine: what it could still give (``MemAvailable``), what lies in
+    shared memory and in files in memory, which need not be mapped by anybody (``Shmem``)."""
+    return _field(_read("/proc/meminfo"), name)
 
 
-def _resident(inside: bool) -> int:
-    """Bytes of memory that the processes of the command hold; what they share counts for each."""
+def _used(inside: bool, shared: int, enough: int) -> int:
+    """Bytes that the command holds. At first what its processes share counts for each, which costs little to know; only
+    where that is enough, for all of them together, and with it what nobody has mapped."""
     names = [n for n in os.listdir("/proc") if n.isdigit()] if inside else list(map(str, _descendants()))  # noqa: PTH208
     pages = [_read(f"/proc/{name}/statm").split() for name in names]
-    return sum(int(fields[1]) for fields in pages if len(fields) > 1) * os.sysconf("SC_PAGE_SIZE")
+    beyond = max(0, _memory(b"Shmem:") - shared)
+    most = sum(int(fields[1]) for fields in pages if len(fields) > 1) * os.sysconf("SC_PAGE_SIZE") + beyond
+    if most <= enough:
+        return most
+    own = mapped = 0
+    for name in names:
+        told = _read(f"/proc/{name}/smaps_rollup")
+        own += _field(told, b"Pss_Anon:")
+        mapped += _field(told, b"Pss_Shmem:")
+    return own + max(mapped, beyond)
+
+
+def _field(told: bytes, name: bytes) -> int:
+    """A number of kilobytes in one of the kernel's tables, as bytes."""
+    _, _, rest = told.partition(name)
+    return int(rest.split(None, 1)[0]) * 1024 if rest else 0
 
 
 def _machine() -> int:
@@ -194,7 +248,8 @@ def _become(argv: list[str], plan: dict, libc: object) -> None:  # type: ignore[
     import _signal
 
     try:
-        _signal.signal(_SIGTERM, _signal.SIG_DFL)
+        for number in (_SIGTERM, _SIGINT):
+            _signal.signal(number, _signal.SIG_DFL)
         for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # the interpreter ignores them; a shell must not
             _signal.signal(number, _signal.SIG_DFL)
         os.setsid()

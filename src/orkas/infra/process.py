@@ -121,6 +121,8 @@ class Ended:
     """It was ended because it used too much of this: memory or processes."""
     left_running: bool = False
     """The command ended but children of it did not: they were ended after it."""
+    unwatched: bool = False
+    """Who watched over it was killed before it ended: its exit code is not known, and who hid meanwhile may live on."""
 
 
 async def run(
@@ -157,6 +159,7 @@ async def run(
             ended.left_running = child.reap()
             ended.code = child.code
             ended.exceeded = child.exceeded
+            ended.unwatched = child.unwatched
             if not child.started and start.wrapping is not None and not abort.fired:
                 why = output.last_line() or "it was killed"
                 raise ToolFailed(f"the sandbox could not be started: {why}; `orkas doctor` says more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Callable, Mapping
@@ -182,16 +183,17 @@ class Shell:
         )
         if backend is None:
             return started()
-        from orkas.infra.sandbox import Guard, Limits, profile
+        from orkas.infra.sandbox import Limits, Restorer, profile
 
         limits = Limits(cpu_s=_JOB_CPU_S) if given.background else None
         try:
             made = profile(context.cwd, network=given.network, env=process.environment(env), limits=limits)
+            restorer = Restorer(made, everything=backend.after, notes=put_back)
         except OSError as error:
-            raise ToolFailed(f"there is no place for temporary files: {error.strerror}; free some space") from None
-        guard = Guard(made, everything=backend.after, notes=put_back)
+            said = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+            raise ToolFailed(f"the sandbox cannot be made ({said}); free some space, or start anew") from None
         start = started(wrapping=backend.wrap(made))
-        start.gone = guard.settle
+        start.gone = restorer.settle
         return start
 
 
@@ -246,8 +248,11 @@ def _positive(given: float) -> float:
 
 
 def _missing_folder(cwd: Path) -> list[str]:
-    """A deleted working folder is made again, empty: any other place would be outside it."""
+    """A deleted working folder is made again, empty: any other place would be outside it. One that became a link would
+    lead commands elsewhere."""
     if cwd.is_dir():
+        if (now := os.path.realpath(cwd)) != os.fspath(cwd):
+            raise ToolFailed(f"the working folder {cwd} leads to {now} now; put a folder back there, or start anew")
         return []
     try:
         cwd.mkdir(parents=True)
@@ -287,6 +292,11 @@ def _ending(ended: process.Ended, limit: float) -> list[str]:
     notes = []
     if ended.exceeded:
         notes.append(f"[it used more {ended.exceeded} than a command may, so it was ended]")
+    if ended.unwatched:
+        notes.append(
+            "[what watches over the command was killed first, so how it ended is not known; outside a sandbox processes"
+            " that took a session and an environment of their own may still run: look with ps]"
+        )
     if ended.left_running:
         notes.append("[processes that the command left running were ended with it]")
     return [*notes, f"[exit code {ended.code}{_signal_name(ended.code)}]"]

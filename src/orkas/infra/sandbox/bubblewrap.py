@@ -9,10 +9,11 @@ import os
 import shutil
 from pathlib import Path
 
-from orkas.infra.sandbox import seccomp
-from orkas.infra.sandbox.folders import homes, is_below, sockets
+from orkas.infra.sandbox import landlock, seccomp
+from orkas.infra.sandbox.folders import homes, is_below
 from orkas.infra.sandbox.plan import plan
 from orkas.infra.sandbox.profile import Profile, Wrapping
+from orkas.infra.sandbox.sockets import sockets
 
 __all__ = ["Bubblewrap", "program"]
 
@@ -68,7 +69,11 @@ class Bubblewrap:
             argv += ["--seccomp", "{1}"]
             inputs.append(seccomp.program())
         env = {"TMPDIR": "/tmp", "TMP": "/tmp", "TEMP": "/tmp"}  # noqa: S108 - the private one
-        return Wrapping([*argv, "--"], inputs, plan(profile, namespace=True), env, namespace=True)
+        told = plan(profile, namespace=True)
+        told["places"] = [(os.fspath(path), device, number) for path, device, number in profile.held]
+        if profile.network:
+            told["landlock"] = landlock.scope()  # abstract sockets belong to the network, which is shared now
+        return Wrapping([*argv, "--"], inputs, told, env, namespace=True)
 
 
 _NAMESPACES = [
@@ -117,23 +122,15 @@ def _mounts(profile: Profile) -> list[str]:
         real = Path(os.path.realpath(path))
         if real in kinds and os.path.isdir(profile.temp / name):
             kinds[real] = ["--bind", str(profile.temp / name), str(real)]
-    for path in sockets():
+    for path in sockets(profile.cwd):
         if is_below(path, [profile.cwd]) or not is_below(path, profile.hidden):
             kinds[path] = ["--ro-bind", "/dev/null", str(path)]
     kinds[profile.cwd] = ["--bind", str(profile.cwd), str(profile.cwd)]
-    for path in (*profile.hidden, *profile.protected):
-        if profile.cwd in path.parents and held(profile.cwd, path):
-            for folder in path.relative_to(profile.cwd).parents[:-1]:
-                kinds.setdefault(profile.cwd / folder, ["--bind", *[str(profile.cwd / folder)] * 2])
-    for path in profile.protected:
-        if path not in profile.hidden and held(profile.cwd, path):
+    obeyed = set(profile.protected) - set(profile.hidden)
+    for path, _, _ in profile.held:
+        if path in obeyed:
             kinds[path] = ["--ro-bind", str(path), str(path)]
+        else:
+            kinds.setdefault(path, ["--bind", str(path), str(path)])
     ordered = sorted(kinds, key=lambda path: len(path.parts))
     return [word for path in ordered for word in kinds[path]]
-
-
-def held(cwd: Path, path: Path) -> bool:
-    """The path is there and no component below ``cwd`` is a link, so that a mount on it holds it."""
-    return os.path.exists(path) and not any(
-        os.path.islink(step) for step in (path, *path.parents) if step != cwd and cwd in step.parents
-    )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from orkas.infra.home import home
 
-__all__ = ["git_directory", "hidden", "homes", "is_below", "shown", "sockets", "text_of"]
+__all__ = ["git_directory", "hidden", "homes", "is_below", "shown", "text_of"]
 
 _TOOLS = (
     ".local/bin", ".local/lib", ".local/share/pipx", ".local/pipx", ".local/share/uv", ".local/share/mise",
@@ -72,38 +72,20 @@ def hidden(cwd: Path) -> list[Path]:
     found = [Path(os.path.realpath(p)) for p in (*roots, *homes()) if os.path.isdir(p)]
     for folder in homes():
         if cwd == folder or cwd in folder.parents:
-            found += _dotted(folder)
+            found += [path for path in _dotted(folder) if not is_below(cwd, [path])]
     found.append(Path(os.path.realpath(home())))
     return list(dict.fromkeys(p for p in found if p not in (cwd, Path("/")) and os.path.lexists(p)))
 
 
 def _dotted(folder: Path) -> list[Path]:
+    """What in a home has a name that begins with a dot; where that is a link, what it leads to in the same home."""
     try:
         with os.scandir(folder) as entries:
-            return [Path(e.path) for e in entries if e.name.startswith(".") and not e.is_symlink() and e.name != ".git"]
+            found = [Path(e.path) for e in entries if e.name.startswith(".") and e.name != ".git"]
     except OSError:
         return []
-
-
-def sockets() -> Iterator[Path]:
-    """Sockets in the file system that somebody listens on. Linux only."""
-    try:
-        lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
-    except OSError:
-        return
-    for line in lines:
-        fields = line.split(None, 7)
-        if len(fields) == 8 and fields[7].startswith("/") and int(fields[3], 16) & 0x10000:
-            path = Path(os.path.realpath(fields[7]))
-            if _is_socket(path):
-                yield path
-
-
-def _is_socket(path: Path) -> bool:
-    try:
-        return stat.S_ISSOCK(path.lstat().st_mode)
-    except OSError:
-        return False
+    real = dict.fromkeys(Path(os.path.realpath(path)) if os.path.islink(path) else path for path in found)
+    return [path for path in real if folder in path.parents]
 
 
 def shown(cwd: Path, env: Mapping[str, str]) -> list[Path]:

@@ -56,6 +56,7 @@ class Landlock:
     def wrap(self, profile: Profile) -> Wrapping:
         """What the launcher sets in force; ``profile.cwd`` and ``profile.temp`` exist."""
         told = plan(profile, namespace=False)
+        told["places"] = [(os.fspath(path), *numbers) for path, *numbers in profile.held if path == profile.cwd]
         told["landlock"] = {
             "fs": _all_rights(abi()),
             "net": 0,

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from orkas.infra.errors import ToolFailed
+from orkas.infra.home import home
 from orkas.infra.sandbox import folders
 from orkas.infra.sandbox.profile import Limits, Profile
-from orkas.infra.sandbox.protected import protected
+from orkas.infra.sandbox.protected import held, protected
+from orkas.infra.sandbox.repositories import search
 
 __all__ = ["profile", "temporary"]
 
@@ -28,18 +30,25 @@ def profile(
     """What a command in ``cwd`` may. Looks at the disk: made anew for each command.
 
     Raises:
-        OSError: there is no place for temporary files.
+        OSError: there is no place for temporary files, or the working folder cannot be opened.
         ToolFailed: it is a folder around which there can be no walls.
     """
     cwd = Path(os.path.realpath(cwd))
     if cwd == Path("/") or folders.is_below(cwd, [Path("/proc"), Path("/sys"), Path("/dev")]):
         raise ToolFailed(f"there can be no walls around commands that work in {cwd}; work in a folder of your own")
+    if folders.is_below(Path(os.path.realpath(home())), [cwd]):
+        home().mkdir(mode=0o700, parents=True, exist_ok=True)  # what is missing cannot be hidden, and would be made
+    hidden = folders.hidden(cwd)
+    found = search(cwd)
+    guarded = protected(cwd, found)
     return Profile(
         cwd,
         temporary(cwd),
-        hidden=tuple(folders.hidden(cwd)),
+        hidden=tuple(hidden),
         shown=tuple(folders.shown(cwd, os.environ if env is None else env)),
-        protected=tuple(protected(cwd)),
+        protected=tuple(guarded),
+        held=tuple(held(cwd, guarded, hidden)),
+        repositories=found,
         network=network,
         limits=limits or Limits(),
     )

@@ -12,17 +12,12 @@ __all__ = ["plan", "threads"]
 
 def plan(profile: Profile, *, namespace: bool) -> dict[str, object]:
     """The part that every backend shares; plain values, for ``marshal``."""
-    told: dict[str, object] = {
+    return {
         "namespace": namespace,
         "limits": _limits(profile.limits, namespace),
         "most": profile.limits.processes if _uncounted() else 0,
         "memory": profile.limits.memory_bytes,
     }
-    if namespace and profile.network:
-        from orkas.infra.sandbox.landlock import scope
-
-        told["landlock"] = scope()  # abstract sockets belong to the network, which is shared now
-    return told
 
 
 def _uncounted() -> bool:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from orkas.infra.sandbox.repositories import Repositories
+
 __all__ = ["Limits", "Profile", "Wrapping"]
 
 _GIB = 1 << 30
@@ -56,7 +58,12 @@ class Profile(Struct, frozen=True):
     """Read-only, though they lie below what is hidden."""
     protected: tuple[Path, ...] = ()
     """Below ``cwd``, there or not: what other programs obey (hooks, configurations). Read-only, safe from being
-    renamed away; what cannot be held during the command is put back after it (``orkas.infra.sandbox.guard``)."""
+    renamed away; what cannot be held during the command is put back after it (``orkas.infra.sandbox.restorer``)."""
+    held: tuple[tuple[Path, int, int], ...] = ()
+    """The working folder, what mounts hold of what is protected, and the folders between: each with the device and
+    number that it had when it was looked at."""
+    repositories: Repositories = Repositories()
+    """The git folders that are there."""
     network: bool = False
     limits: Limits = Limits()
 

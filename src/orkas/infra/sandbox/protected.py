@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
-from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 
-from orkas.infra.sandbox.folders import text_of
+from orkas.infra.sandbox.beneath import Beneath
+from orkas.infra.sandbox.folders import homes
+from orkas.infra.sandbox.repositories import Repositories, hooks_and_settings, leads, led_to, trail
 
-__all__ = ["NAMES", "protected", "repositories"]
+__all__ = ["NAMES", "held", "protected"]
 
 NAMES = (
     ".gitconfig", ".gitmodules", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc",
@@ -20,48 +21,67 @@ NAMES = (
 """At the top of the working folder: what shells, editors and agents obey as soon as it is there."""
 IN_GIT = ("config", "config.worktree", "hooks", "modules", "worktrees", "commondir", "info/attributes")
 """In every git folder: what makes git run programs, or look elsewhere for what it obeys."""
-_LOOK = 1_500
-"""Folder entries that are looked at for repositories, nearest first; those deeper in a large tree are not found."""
-_SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__", "target", "dist", "build", ".tox", ".cache"})
+MOST_MOUNTS = 200
+"""Places that are held by mounts: each makes the start slower by all those before it. What is beyond, the deepest
+repositories of many, is put back after the command."""
+_MOST_LENGTH = 200_000
+"""Characters of all their paths: they are told to the sandbox through a pipe."""
 
 
-def protected(cwd: Path) -> list[Path]:
-    """Everything protected below ``cwd``, whether it is there or not."""
-    found = [cwd / name for name in NAMES]
-    for git in [*repositories(cwd), *([] if os.path.exists(cwd / ".git") else [cwd / ".git"])]:
-        if os.path.isfile(git):
-            found.append(git)
-            continue
-        found += [git / name for name in IN_GIT]
-        found += _hooks_elsewhere(cwd, git)
-    return list(dict.fromkeys(found))
+def protected(cwd: Path, found: Repositories) -> list[Path]:
+    """Everything protected below ``cwd``, whether it is there or not; what a link leads to with the link."""
+    paths = [cwd / name for name in NAMES]
+    for folder in homes():
+        if folder == cwd or cwd in folder.parents:
+            paths += _links(folder)
+    trees: dict[Path, list[Path]] = {}
+    for pointer in found.pointers:
+        if os.path.islink(pointer) or os.path.isfile(pointer):
+            for folder in led_to(cwd, pointer) or ():
+                trees.setdefault(folder, []).append(pointer.parent)
+            paths += [pointer, *(step for named in leads(pointer) for step in trail(cwd, named)[:-1])]
+    users = tuple(folder / name for folder in homes() for name in (".gitconfig", ".config/git/config"))
+    users += (Path("/etc/gitconfig"),)
+    known = [path for path in found.folders if not _is_inner(path, found.folders)]
+    for git in [*known, *([] if os.path.lexists(cwd / ".git") else [cwd / ".git"])]:
+        paths += [git / name for name in IN_GIT]
+        for path in hooks_and_settings(cwd, git, trees.get(git, ()), users):
+            paths += [path, *trail(cwd, path)]
+    led = [step for path in paths if os.path.islink(path) for step in trail(cwd, path)]
+    return list(dict.fromkeys([*paths, *led]))
 
 
-def repositories(cwd: Path) -> list[Path]:
-    """Every ``.git`` below ``cwd``, file or folder; and ``cwd`` itself where it is a bare repository."""
-    found: list[Path] = [cwd] if all(os.path.exists(cwd / name) for name in ("HEAD", "objects", "refs")) else []
-    found += [git] if os.path.lexists(git := cwd / ".git") else []
-    waiting, left = deque([cwd]), _LOOK
-    while waiting and left > 0:
-        try:
-            with os.scandir(waiting.popleft()) as entries:
-                for entry in entries:
-                    left -= 1
-                    if entry.name == ".git":
-                        found.append(Path(entry.path))
-                    elif entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
-                        waiting.append(Path(entry.path))
-                    if left <= 0:
-                        break
-        except OSError:
-            continue
-    return list(dict.fromkeys(found))
+def _is_inner(path: Path, folders: Iterable[Path]) -> bool:
+    """It lies in what is protected of another: the git folder of a submodule or worktree."""
+    parents = set(path.parents)
+    return any(folder / name in parents for folder in set(folders) & parents for name in ("modules", "worktrees"))
 
 
-def _hooks_elsewhere(cwd: Path, git: Path) -> list[Path]:
-    """The folder that ``core.hooksPath`` names, where it lies in the working folder."""
-    found = re.search(r"(?im)^\s*hookspath\s*=\s*\"?([^\"\n]+?)\"?\s*$", text_of(git / "config"))
-    if found is None:
+def _links(folder: Path) -> list[Path]:
+    """Links in a home whose name begins with a dot."""
+    try:
+        with os.scandir(folder) as entries:
+            return [Path(e.path) for e in entries if e.name.startswith(".") and e.name != ".git" and e.is_symlink()]
+    except OSError:
         return []
-    path = Path(os.path.normpath(git.parent / found[1]))
-    return [path] if cwd in path.parents else []
+
+
+def held(cwd: Path, paths: Iterable[Path], hidden: Iterable[Path]) -> list[tuple[Path, int, int]]:
+    """The working folder and the places in it that mounts hold: protected paths, the nearest first, and the folders
+    above them; each as path, device, number. Only what is there, and to which no link leads; of what is hidden the
+    folders above it alone."""
+    hidden = set(hidden)
+    found: dict[Path, tuple[Path, int, int]] = {}
+    left = _MOST_LENGTH
+    with Beneath(cwd) as beneath:
+        found[cwd] = (cwd, *beneath.identity)
+        for path in [*(path for path in hidden if cwd in path.parents), *paths]:
+            if not os.path.lexists(path) or cwd not in path.parents:
+                continue
+            places = {place[0]: place for place in beneath.places(path)}
+            fresh = [place for place in places if place not in found]
+            left -= sum(len(os.fspath(place)) for place in fresh)
+            if path not in hidden and (left < 0 or len(found) + len(fresh) > MOST_MOUNTS):
+                break
+            found |= {place: one for place, one in places.items() if place not in hidden}
+    return list(found.values())

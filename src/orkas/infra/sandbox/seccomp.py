@@ -51,12 +51,13 @@ _ALONE: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 """Refused where there are no namespaces: what they would have kept apart."""
 _CLONE, _CLONE3, _UNSHARE, _IOCTL, _SOCKET, _PRLIMIT = (56, 220), (435, 435), (272, 97), (16, 29), (41, 198), (302, 261)
+_SOCKETPAIR = (53, 199)
 _NEW_NAMESPACES = 0x7E02_0080
 """CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET, TIME (linux/sched.h; TIME shares its bit with the exit signal of
 ``clone``, where it cannot be asked for)."""
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 _UNIX, _INET, _INET6 = 1, 2, 10
-_RAW, _PACKET = 3, 10
+_DATAGRAM, _RAW, _PACKET = 2, 3, 10
 
 
 def supported() -> bool:
@@ -89,6 +90,7 @@ def program(*, network: bool = True, alone: bool = False, machine: str | None = 
     families = [_INET, _INET6] if network or not alone else []
     build.on(_SOCKET[column], lambda b: _sockets(b, families if alone else [_UNIX, *families]))
     if alone:
+        build.on(_SOCKETPAIR[column], _pairs)
         build.on(_PRLIMIT[column], lambda b: b.refuse_unless_zero(0, _EPERM))
     build.answer(_ALLOW)
     return build.bytes()
@@ -110,6 +112,14 @@ def _sockets(build: _Builder, families: list[int]) -> None:
     for family in families:
         build.accept(family)
     build.answer(_ERRNO | _EAFNOSUPPORT)
+
+
+def _pairs(build: _Builder) -> None:
+    """No datagrams: one end of such a pair can send to any path."""
+    build.load(_ARGUMENT + 8)
+    build.mask(0xF)
+    build.refuse(_DATAGRAM, _EPERM)
+    build.answer(_ALLOW)
 
 
 class _Builder:

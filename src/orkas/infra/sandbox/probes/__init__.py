@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from orkas.infra.process import attempt, launch
 from orkas.infra.sandbox.finding import Backend
-from orkas.infra.sandbox.guard import Guard
 from orkas.infra.sandbox.making import profile
 from orkas.infra.sandbox.probes.world import World
 from orkas.infra.sandbox.profile import Limits
+from orkas.infra.sandbox.restorer import Restorer
 
 __all__ = ["PROBES", "Probe", "Result", "run"]
 
@@ -72,9 +72,9 @@ def _tried(probe: Probe, backend: Backend | None, world: World) -> Result:
     notes: list[str] = []
     if backend is not None:
         made = profile(world.work, env=start.env, limits=LIMITS)
-        guard = Guard(made, everything=backend.after, notes=notes)
+        restorer = Restorer(made, everything=backend.after, notes=notes)
         start = launch(shlex.join(words), cwd=world.work, wrapping=backend.wrap(made))
-        start.gone = guard.settle
+        start.gone = restorer.settle
     with world.watched():
         code, said = attempt(start, _TIME_S)
     world.said = said.decode(errors="replace")
