@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from orkas.infra.descendants import alive, children_of, send
 from orkas.infra.errors import ToolFailed
+from orkas.infra.status import Status
 
 if TYPE_CHECKING:
     from orkas.infra.sandbox.profile import Wrapping
@@ -44,8 +45,6 @@ _LAUNCHER = Path(__file__).with_name("launcher.py")
 """Costs about 6 ms of processor time a command."""
 _EXCEEDED = {-1_000: "processes", -2_000: "memory"}
 """As ``TOO_MANY`` and ``TOO_MUCH`` of the launcher."""
-_MOST_SAID = 64
-"""Bytes of two numbers, and more than them."""
 _SURE_S = 5.0
 """Commands that ran longer are looked for among all processes: numbers may have been reused."""
 
@@ -79,7 +78,7 @@ class Child:
 
     def __init__(self, start: Launch) -> None:
         """Raises ToolFailed: it could not be started."""
-        self._status: _Status | None = None
+        self._status: Status | None = None
         ends = _terminal() if start.tty else _pipes(start)
         self.pipe = ends.ours
         """What it prints, to be read by whoever holds the child, and closed with ``close``."""
@@ -87,7 +86,7 @@ class Child:
         """Where what is typed is written; -1: nowhere."""
         try:
             if _launches(start):
-                self._status = _Status()
+                self._status = Status()
             self._process = _popen(start, ends, self._status)
         except BaseException:
             self.close()
@@ -146,7 +145,7 @@ class Child:
             loop.add_reader(self._status.pipe, self._has_news, self._status, gone)
         return gone
 
-    def _has_news(self, status: _Status, gone: asyncio.Future[None]) -> None:
+    def _has_news(self, status: Status, gone: asyncio.Future[None]) -> None:
         status.read()
         if status.over:
             self.unwatch()
@@ -307,61 +306,11 @@ class Child:
                 self._status.close()
 
 
-class _Status:
-    """What a launcher says: the number of the command, then its exit code. May be read from any thread."""
-
-    def __init__(self) -> None:
-        self.pipe, self.sender = os.pipe()
-        os.set_blocking(self.pipe, False)
-        self.command: int | None = None
-        self.code: int | None = None
-        self.over = False
-        """The command has exited, or the launcher was killed, or it says what no launcher says."""
-        self._said = b""
-        self._lock = threading.Lock()
-
-    def read(self) -> int | None:
-        """Take in what there is; the number of the command, None while it has not started."""
-        with self._lock:
-            while not self.over and self.pipe >= 0:
-                try:
-                    data = os.read(self.pipe, 64)
-                except BlockingIOError:
-                    break
-                self._said += data
-                numbers = [_number(line) for line in self._said.split(b"\n")[:-1]]
-                if None in numbers[:2] or len(self._said) > _MOST_SAID:
-                    self.over = True
-                    break
-                self.command, self.code = (*numbers, None, None)[:2]
-                self.over = not data or self.code is not None
-            return self.command
-
-    def close(self) -> None:
-        with self._lock:
-            pipe, self.pipe = self.pipe, -1
-            if pipe >= 0:
-                os.close(pipe)
-            self.sent()
-
-    def sent(self) -> None:
-        """The launcher has its end of the pipe; ours is closed."""
-        sender, self.sender = self.sender, -1
-        if sender >= 0:
-            os.close(sender)
-
-
 def _group_of(pid: int) -> int | None:
     try:
         return os.getpgid(pid)
     except OSError:
         return None
-
-
-def _number(line: bytes) -> int | None:
-    """What a launcher tells, in its own spelling; None: it is something else."""
-    digits = line.removeprefix(b"-")
-    return int(line) if digits.isdigit() and len(digits) < 12 else None
 
 
 def _launches(start: Launch) -> bool:
@@ -419,7 +368,7 @@ def _terminal() -> _Ends:
     return _Ends(ours, ours, theirs, theirs)
 
 
-def _popen(start: Launch, ends: _Ends, status: _Status | None) -> subprocess.Popen[bytes]:
+def _popen(start: Launch, ends: _Ends, status: Status | None) -> subprocess.Popen[bytes]:
     handed: list[int] = []
     try:
         argv = _words(start, status, handed)
@@ -446,7 +395,7 @@ def _popen(start: Launch, ends: _Ends, status: _Status | None) -> subprocess.Pop
             status.sent()
 
 
-def _words(start: Launch, status: _Status | None, handed: list[int]) -> list[str]:
+def _words(start: Launch, status: Status | None, handed: list[int]) -> list[str]:
     """The whole command line: sandbox, launcher, shell. ``handed`` gets the descriptors that it names."""
     wrapping, argv = start.wrapping, start.argv
     plan = "-"

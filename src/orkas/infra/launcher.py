@@ -93,7 +93,7 @@ def _look_at_places(places: list[tuple[str, int, int]]) -> None:
         except OSError:
             info = None
         if info is None or (info.st_dev, info.st_ino) != (device, number):
-            os.write(2, f"{path} was exchanged while the sandbox was made; run the command again\n".encode())
+            os.write(2, os.fsencode(path) + b" was exchanged while the sandbox was made; run the command again\n")
             os._exit(127)
 
 
@@ -185,15 +185,17 @@ def _used(inside: bool, shared: int, enough: int) -> int:
     """Bytes that the command holds. At first what its processes share counts for each, which costs little to know; only
     where that is enough, for all of them together, and with it what nobody has mapped."""
     names = [n for n in os.listdir("/proc") if n.isdigit()] if inside else list(map(str, _descendants()))  # noqa: PTH208
-    pages = [_read(f"/proc/{name}/statm").split() for name in names]
+    pages = {name: _read(f"/proc/{name}/statm").split() for name in names}
+    size = os.sysconf("SC_PAGE_SIZE")
+    resident = {name: int(fields[1]) * size for name, fields in pages.items() if len(fields) > 1}
     beyond = max(0, _memory(b"Shmem:") - shared)
-    most = sum(int(fields[1]) for fields in pages if len(fields) > 1) * os.sysconf("SC_PAGE_SIZE") + beyond
+    most = sum(resident.values()) + beyond
     if most <= enough:
         return most
     own = mapped = 0
-    for name in names:
+    for name, alone in resident.items():
         told = _read(f"/proc/{name}/smaps_rollup")
-        own += _field(told, b"Pss_Anon:")
+        own += _field(told, b"Pss_Anon:") if told else alone  # one that closed itself to us counts whole
         mapped += _field(told, b"Pss_Shmem:")
     return own + max(mapped, beyond)
 
