@@ -17,6 +17,7 @@ import pytest
 from cli_support import DEMO, environ, orkas, start
 from orkas import Session
 from orkas.harness.sessions.names import sessions_folder
+from orkas.infra.home import home
 from orkas.infra.messages import AssistantMessage, Image, Opaque, Text, ToolCall, ToolMessage, user_message
 from orkas.product.cli import COMMANDS
 
@@ -480,3 +481,34 @@ def test_each_command_stands_in_the_help_above_it_and_says_what_it_does() -> Non
 def test_a_background_job_without_an_agent_says_why_there_is_none(tmp_path: Path) -> None:
     ran = orkas("tool", "run", "shell", '{"command": "sleep 9", "background": true}', cwd=tmp_path)
     assert ran.status == 1 and "lives as long as its agent" in ran.out, ran
+
+
+def test_the_secrets_of_a_folder_are_hidden_from_a_tool_run_alone(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DB_PASSWORD=hunter2hunter2\n")
+    for command in ("cat .env", "base64 .env"):
+        ran = orkas("tool", "run", "shell", json.dumps({"command": command}), "--cwd", str(tmp_path))
+        assert ran.status == 0 and "hunter2" not in ran.out and "***" in ran.out, ran
+
+
+def test_what_a_tool_prints_is_not_among_the_data(tmp_path: Path) -> None:
+    file = tmp_path / "loud.py"
+    file.write_text("import orkas\nprint('at import')\n@orkas.tool\ndef loud() -> str:\n    print('within')\n    return 'said'\n")
+    ran = orkas("tool", "run", "loud", "{}", "--tools", str(file), "--json")
+    assert ran.json["result"] == "said" and "at import" in ran.err and "within" in ran.err
+    told = orkas("run", *DEMO, "hello", "--json", "--tools", str(file))
+    assert told.events[-1]["type"] == "done" and "at import" in told.err
+
+
+def test_what_is_unset_leaves_nothing_to_warn_of() -> None:
+    assert orkas("config", "set", "search.engine", "brave").status == 0
+    assert orkas("config", "unset", "search.engine").status == 0
+    assert orkas("config", "list").err == ""
+
+
+def test_own_rules_count_when_a_command_is_checked() -> None:
+    config = home() / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[policy]\ndeny = ["shell: git push"]\nask = ["shell: git fetch"]\nallow = ["shell: rm"]\n')
+    verdicts = {line: orkas("policy", "check", line, "--json").json["verdict"] for line in
+                ("git push", "git fetch", "git status", "rm -rf /")}  # fmt: skip
+    assert verdicts == {"git push": "deny", "git fetch": "ask", "git status": "allow", "rm -rf /": "deny"}

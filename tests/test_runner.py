@@ -41,6 +41,8 @@ def add(a: int, b: int) -> int:
         ({"thinking": "x"}, "off, low, medium, high"),
         ({"model": "demo/nope"}, "demo/offline"),
         ({"max_output": 0}, "max_output must be at least 1"),
+        ({"max_cost": "x"}, "max_cost must be a number"),
+        ({"sandbox": "off"}, "sandbox cannot be 'off'"),
         ({"context_window": -5}, "context_window must be at least 1"),
     ],
     ids=str,

@@ -536,7 +536,7 @@ def test_names_of_built_in_tools_stand_beside_files_and_functions(tools_file: Pa
     def add(a: int, b: int) -> int:
         return a + b
 
-    agent = Agent(ScriptedProvider([]), tools=["read_file", str(tools_file), add, "shell"])
+    agent = Agent(ScriptedProvider([]), tools=["read_file", tools_file, add, "shell"])
     assert [tool.name for tool in agent.tools] == ["read_file", "price", "add", "shell"]
     with pytest.raises(UsageError, match="two tools are called 'shell'"):
         Agent(ScriptedProvider([]), tools=["shell", "shell"])

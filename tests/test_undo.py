@@ -730,3 +730,20 @@ async def test_a_patch_that_was_cut_off_is_told_at_the_next_turn(work: Path) -> 
     assert told == ["A patch of a.txt was cut off when the program was killed; the files are as they were before it."]
     assert (work / "a.txt").read_text() == "a\n" and not page.exists()
     assert [p.name for p in work.glob(".a*")] == []
+
+
+@pytest.mark.parametrize("touched", [["out.txt"], "out.txt", Path("out.txt"), [Path("out.txt")]], ids=repr)
+async def test_a_tool_names_what_it_changes_as_it_likes(work: Path, touched: Any) -> None:
+    class Write:
+        name, description, parameters = "mine", "Write.", {"type": "object", "properties": {}}
+
+        def touches(self, arguments: dict[str, Any], context: Any) -> Any:
+            return touched
+
+        async def run(self, arguments: dict[str, Any], context: Any) -> str:
+            (context.cwd / "out.txt").write_text("made")
+            return "done"
+
+    agent = Agent(ScriptedProvider([[call("mine")], "done"]), tools=[Write()], cwd=work, approve="all")
+    await turn(agent)
+    assert (await agent.undo()).removed == ["out.txt"]

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -26,7 +26,7 @@ from orkas.app.given import (
     output_form,
 )
 from orkas.app.models import Models
-from orkas.app.toolbox import builtins, by_name
+from orkas.app.toolbox import Given, builtins, by_name
 from orkas.app.turnstile import Turnstile
 from orkas.harness.context.budget import COMPACT_AT, Meter
 from orkas.harness.context.calibration import Calibration
@@ -101,7 +101,7 @@ class Agent:
         self,
         model: str | LLMProvider | None = None,
         *,
-        tools: Iterable[Tool | Callable[..., Any] | str] | None = None,
+        tools: Iterable[Given] | None = None,
         session: Session | None = None,
         system: str = "",
         cwd: str | os.PathLike[str] | None = None,
@@ -127,6 +127,7 @@ class Agent:
             raise UsageError(
                 f"session must be a Session, not {session!r}", hint="open one by its name: Session.open(\"trip\")"
             )
+        one_of("sandbox", sandbox, (True, False))
         check_limits(
             max_rounds=max_rounds, max_retries=max_retries, max_cost=max_cost, context_window=context_window,
             max_output=max_output, compact_at=compact_at,

@@ -36,6 +36,10 @@ def check_limits(
     *, max_rounds: int, max_retries: int, max_cost: float | None, context_window: int | None, max_output: int | None,
     compact_at: float,
 ) -> None:  # fmt: skip
+    for name, number in (("max_rounds", max_rounds), ("max_retries", max_retries), ("max_cost", max_cost),
+                         ("context_window", context_window), ("max_output", max_output), ("compact_at", compact_at)):
+        if number is not None and not isinstance(number, int | float):
+            raise UsageError(f"{name} must be a number, not {number!r}")
     if max_rounds < 1:
         raise UsageError("max_rounds must be at least 1")
     if max_retries < 0:
@@ -63,9 +67,9 @@ def listed(fallback: str | LLMProvider | Sequence[str | LLMProvider] | None) -> 
     return fallback if isinstance(fallback, Sequence) and not isinstance(fallback, str) else [fallback]
 
 
-def one_of(name: str, given: object, allowed: tuple[str, ...]) -> None:
+def one_of(name: str, given: object, allowed: tuple[object, ...]) -> None:
     if given not in allowed:
-        raise UsageError(f"{name} cannot be {given!r}", hint=f"it is one of {', '.join(allowed)}")
+        raise UsageError(f"{name} cannot be {given!r}", hint=f"it is one of {', '.join(map(str, allowed))}")
 
 
 def check_prompt(prompt: object, images: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import os
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
@@ -14,7 +15,7 @@ from orkas.infra.errors import UsageError
 
 __all__ = ["Given", "builtins", "by_name"]
 
-Given: TypeAlias = "Tool | Callable[..., Any] | str"
+Given: TypeAlias = "Tool | Callable[..., Any] | str | os.PathLike[str]"
 """A tool, a plain function, the name of a built-in tool, or the path of a Python file with tools."""
 
 
@@ -47,13 +48,17 @@ def by_name(tools: Iterable[Given] | None, told: list[str]) -> dict[str, Tool]:
     for one in chain.from_iterable(_tools_of(given, shipped, told) for given in tools):
         check_tool(one)
         if one.name in named:
-            raise UsageError(f"two tools are called {one.name!r}", hint="give one of them another name")
+            theirs = "; a built-in one is called so" if one.name in shipped() else ""
+            hint = f"give one of them another name{theirs}"
+            raise UsageError(f"two tools are called {one.name!r}", hint=hint)
         named[one.name] = one
     return named
 
 
 def _tools_of(given: Given, shipped: Callable[[], dict[str, Tool]], told: list[str]) -> list[Tool]:
     """The tools that one entry of the list means."""
+    if isinstance(given, os.PathLike):
+        return _tools_in(os.fspath(given), told)
     if isinstance(given, str):
         from orkas.harness.tool_file import is_tool_file
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -214,13 +215,18 @@ async def _watched(
             touched = touches(arguments, context)
         except OrkasError:
             return  # the tool will say what is wrong with its arguments
-        undo.before(name, touched)
+        undo.before(name, None if touched is None else [context.cwd / path for path in _listed(touched)])
 
     try:
         await in_thread(before)
         yield
     finally:
         await in_thread(undo.after)  # also where Stop came before the tool: it waits for ``before``
+
+
+def _listed(touched: Any) -> Iterable[Any]:
+    """One path is as good as a list of one."""
+    return [touched] if isinstance(touched, str | os.PathLike) else touched
 
 
 def _tidy(result: ToolResult | str | Any) -> ToolResult:

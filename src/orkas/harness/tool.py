@@ -83,9 +83,10 @@ class Tool(Protocol):
     loop and, for what is synchronous, in threads; and one that was interrupted can be repeated. ``False`` says that it
     may change something, so that a person is asked; a tool that says nothing was given by the program, and runs.
 
-    A tool that changes files of the user says so by ``touches(arguments, context)``: the paths that a call would
-    change, or None for any. What it changes can then be taken back with the turn. One that edits may have
-    ``preview(arguments, context)``: the unified diff of what a call would change, without writing; it blocks.
+    A tool that changes files of the user says so by ``touches(arguments, context)``: the paths that a call would change
+    (text or Path, absolute or in ``context.cwd``), or None for any. What it changes can then be taken back with the
+    turn. One that edits may have ``preview(arguments, context)``: the unified diff of what a call would change,
+    without writing; it blocks.
     """
 
     name: str

@@ -357,11 +357,14 @@ def _take_environment(settings: Settings, environ: Mapping[str, str]) -> None:
                 settings.broken.append(f"the variable {variable} {error}; correct or unset it")
 
 
+_TABLES = frozenset({"aliases", "policy", "vendors", *(key.partition(".")[0] for key in KEYS if "." in key)})
+
+
 def _flat(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """Leaves of the file by their dotted names, in its order."""
     leaves: list[tuple[str, Any]] = []
     for name, value in content.items():
-        if value == {} and prefix:
+        if value == {} and (prefix or name in _TABLES):
             continue  # a table whose settings were all taken out
         inner = isinstance(value, dict) and value and prefix + name not in KEYS
         leaves += _flat(value, f"{prefix}{name}.") if inner else [(prefix + name, value)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 from orkas.infra.patterns import lazy
 
@@ -85,11 +85,11 @@ def prepare() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def discard_stdout() -> None:
+def discard_stdout(stream: TextIO | None = None) -> None:
     """The reader of our output has left: what is still buffered, and all that follows, goes nowhere in silence."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, (stream or sys.stdout).fileno())
         os.close(nowhere)
     except (OSError, ValueError):
         pass  # not a real file: nothing is buffered in the system either

@@ -8,7 +8,7 @@ from typing import Literal
 from orkas.infra.events import Approval
 from orkas.product.chat.words import Tone
 
-__all__ = ["Answer", "answer_of", "shown"]
+__all__ = ["Answer", "answer_of", "is_answer", "shown"]
 
 Answer = Literal["once", "session", "always", "no"]
 _WORDS: dict[str, Answer] = {
@@ -32,6 +32,11 @@ def shown(asked: Approval, joined: Callable[..., str]) -> Iterator[tuple[str, To
     yield joined(*keys, "n no", "n WORDS: no, and tell the model why") + ", then Enter", "warning"
     if asked.rule:
         yield f"s and a would allow from now on: {asked.rule}", "dim"
+
+
+def is_answer(text: str) -> bool:
+    """Whether a line is an answer to some question, so that it is not said to the model by mistake."""
+    return text.strip().lower().rstrip(":,") in _WORDS
 
 
 def answer_of(text: str, asked: Approval) -> tuple[Answer, str] | None:

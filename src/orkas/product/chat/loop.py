@@ -283,6 +283,9 @@ class Chat:
         if self._question is not None and (found := asking.answer_of(text, self._question)):
             self._reply(*found)
             return
+        if self._question is not None and asking.is_answer(text):
+            self.screen.say(f"{text.strip()} is no answer to this question; y or n is", "warning")
+            return
         command, _, rest = text.strip().partition(" ")
         queued = command == "/queue" and bool(rest.strip())
         ours = text.strip() in ("exit", "quit") or (text.startswith("/") and not text.startswith("//"))

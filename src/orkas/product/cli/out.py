@@ -4,28 +4,50 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
 
-from orkas.infra.terminal import inert, is_tty, label, style
+from orkas.infra.terminal import discard_stdout, inert, is_tty, label, style
 
-__all__ = ["data", "error", "line", "lines", "note", "raw", "table", "traceback", "warning"]
+__all__ = ["alone", "data", "discard", "error", "line", "lines", "note", "raw", "table", "traceback", "warning"]
 
 _HIGH = re.compile(b"\x7f|\xc2[\x80-\x9f]")
 """Control codes that JSON leaves as they are, in UTF-8."""
+
+
+_own: TextIO | None = None
+"""Where data goes while ``sys.stdout`` is lent to others."""
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Within, stdout is for our data: what tools of the user print goes to stderr."""
+    global _own
+    before, _own = _own, sys.stdout
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout, _own = _own, before
+
+
+def discard() -> None:
+    """Nobody takes our data any more: the rest goes nowhere in silence."""
+    discard_stdout(_own)
 
 
 def raw(record: bytes) -> None:
     """One line of JSON, as UTF-8 whatever the locale, out at once; DEL and C1 codes become JSON escapes too."""
     if _HIGH.search(record):
         record = _HIGH.sub(lambda found: b"\\u00%02x" % found[0][-1], record)
-    stream = getattr(sys.stdout, "buffer", None)
+    out = _own or sys.stdout
+    stream = getattr(out, "buffer", None)
     if stream is None:
-        sys.stdout.write(record.decode() + "\n")
+        out.write(record.decode() + "\n")
     else:
         stream.write(record + b"\n")
-    sys.stdout.flush()
+    out.flush()
 
 
 def data(value: Any) -> None:

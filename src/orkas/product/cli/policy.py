@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from orkas.harness.policy.verdict import Verdict
 from orkas.infra.errors import UsageError
 from orkas.product.cli import out, parsing
 
@@ -61,12 +63,23 @@ def _revoke(options: argparse.Namespace) -> int:
     return 0
 
 
+def _with_rules(verdict: Verdict, command: str) -> Verdict:
+    """With what the user's own rules say of it, for the current folder: deny beats ask beats allow."""
+    from orkas.harness.policy.rules import LEVELS, Rules
+
+    rule = Rules.load().judge("shell", {"command": command}, Path.cwd())
+    if rule is None or LEVELS.index(rule.level) <= LEVELS.index(verdict.verdict):
+        return verdict
+    said = "denies it" if rule.level == "deny" else "asks"
+    return Verdict(rule.level, [f"the rule “{rule}” {said}", *verdict.reasons])
+
+
 def _check(options: argparse.Namespace) -> int:
     from orkas.harness.commands.effects import effects_of
     from orkas.harness.policy import check_command
 
     command = parsing.plain(options.shell_command)
-    verdict, effects = check_command(command), effects_of(command)
+    verdict, effects = _with_rules(check_command(command), command), effects_of(command)
     if options.json:
         about = {"effect": effects.kind, "effect_reasons": list(effects.reasons)}
         out.data({"verdict": verdict.verdict, "reasons": list(verdict.reasons), **about})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orkas.infra.amounts import counted
@@ -27,7 +27,7 @@ from orkas.infra.events import (
 )
 from orkas.infra.messages import Usage
 from orkas.infra.messages import encode as encode_scrubbed
-from orkas.infra.terminal import discard_stdout, inert, is_tty, label
+from orkas.infra.terminal import inert, is_tty, label
 from orkas.product.cli import out, parsing
 from orkas.product.cli.driving import drive, stopping
 
@@ -65,6 +65,11 @@ def _stray(words: list[str]) -> str:
 
 
 def do(options: argparse.Namespace) -> int:
+    with out.alone() if options.json else nullcontext():
+        return _do(options)
+
+
+def _do(options: argparse.Namespace) -> int:
     from orkas.harness.images import load_image
     from orkas.product.cli.agents import agent_for, session_for
     from orkas.product.cli.stdin import prompt_of
@@ -158,7 +163,7 @@ async def _turn(
                             show.tell(event)
                     except OSError as error:
                         unwritten = error
-                        discard_stdout()
+                        out.discard()
                         agent.stop()
     finally:
         await agent.aclose()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,13 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    with out.alone() if options.json else nullcontext():
+        return _called(options)
+
+
+def _called(options: argparse.Namespace) -> int:
     from orkas.harness.tool import ToolContext
+    from orkas.infra import environment
     from orkas.infra.messages import ToolCall, new_id
     from orkas.product.cli.agents import settings_for, walls
     from orkas.product.cli.driving import drive
@@ -78,6 +85,8 @@ def _run(options: argparse.Namespace) -> int:
     policy = _Watched(options.approve or "all")  # who types the call says yes to it
     seat = _Seat(settings["model"])
     context = ToolContext(_folder(options.cwd), sandbox="find" if walls(settings) else "off", seated=seat)
+    environment.learn()
+    environment.learn_folder(context.cwd)
     return drive(_execute(call, tools, policy, context, seat, as_json=options.json))
 
 
