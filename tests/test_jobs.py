@@ -647,6 +647,68 @@ def test_who_runs_what_is_typed(command: str, takes: bool) -> None:
     assert takes_commands(command) is takes
 
 
+TAKE_DATA = [
+    "cat", "grep -n x", "tail -f log", "sort", "cat > notes.txt", "tail -f log | grep -v x", "tee -a out.txt", "wc -l",
+    "while read -r x; do echo \"$x\"; done", "sed -n 1p", "awk '{print $1}'", "rm -i a.txt", "jq .", "sleep 100", "head -5 < a.txt", "cp -i a b",
+]
+TAKE_COMMANDS = [
+    "bash", "exec /bin/sh", "env FOO=1 python3.12 -i", "psql db", "./repl", "cd x && ./run.sh", "$SHELL", "`echo sh`",
+    "py'th'on3", "pyth?n3", "pytest --pdb", "python -m pdb a.py", "go run .", "cargo run", "npm start", "npm run repl",
+    "ocaml", "maxima", "sage", "clj", "lein repl", "jupyter console", "gs", "gdb ./a.out", "lldb", "sqlite3 x.db",
+    "mysql", "ftp host", "ed", "ex a", "vi a", "less a", "man ls", "top", "irb", "pry", "rails console", "rails c",
+    "node", "deno", "bun repl", "ghci", "iex -S mix", "erl", "lua", "R", "julia", "octave", "php -a", "perl -d x.pl",
+    "tclsh", "guile", "racket", "sbcl", "bc", "dc", "docker exec -it c sh", "ssh host", "nc -l 1", "screen", "tmux",
+    "script", "expect", "awk '{system($0)}'", "awk 'BEGIN{while((getline l)>0) system(l)}'", "git log", "git add -p",
+    "git rebase -i HEAD~3", "xargs sh -c", "xargs rm", "cat | sh", "make", "uv run x", "read x; eval \"$x\"",
+    "while read x; do $x; done", "npm init", "pip uninstall x", "npm init vite", "npm create vite", "cat; bash", "sed -f -", "tail -f x & sh", "mit-scheme",
+    "some-new-repl", "nix repl", "gnuplot", "swipl", "kubectl exec -it p -- sh", "poetry shell", "manage.py shell",
+    "python3 app.py", "java -jar x.jar", "flask run", "cat > ~/.profile", "split --filter=sh", "socat - TCP:h:1", "env -S sh",
+    "parted /dev/x", "openssl", "tee >(sh)", "coproc sh", "busybox", "less +F log", "FOO=1 cat", "nohup ./server",
+]
+
+
+@pytest.mark.parametrize("command", TAKE_DATA)
+def test_who_takes_data(command: str) -> None:
+    assert not takes_commands(command)
+
+
+@pytest.mark.parametrize("command", TAKE_COMMANDS)
+def test_who_may_run_what_is_typed(command: str) -> None:
+    """All but those of whom the contrary is known."""
+    assert takes_commands(command)
+
+
+ANSWERED: list[tuple[str, dict[str, Any], str]] = [
+    ("read -r a", {"text": "y\n"}, "allow"),
+    ("./ask.sh", {"text": "y\n"}, "allow"),
+    ("./ask.sh", {"text": "yes", "keys": ["enter"]}, "allow"),
+    ("./ask.sh", {"text": " 2\n\n"}, "allow"),
+    ("./ask.sh", {"keys": ["enter", "enter"]}, "allow"),
+    ("./ask.sh", {"text": "y; ls\n"}, "ask"),
+    ("./ask.sh", {"text": "all\n"}, "ask"),
+    ("./ask.sh", {"text": "y\r!sh\n"}, "ask"),
+    ("./ask.sh", {"text": "y\u2028ls"}, "ask"),
+    ("./ask.sh", {"keys": ["up", "enter"]}, "ask"),
+    ("./ask.sh", {"text": "sudo id\n"}, "deny"),
+    ("bash", {"text": "y\n"}, "ask"),
+    ("python3 -i", {"text": "1\n"}, "ask"),
+    ("bash -c 'read a'", {"text": "y\n"}, "ask"),
+]
+"""What is typed, and the verdict where writing in the working folder is approved."""
+
+
+async def test_a_plain_answer_goes_with_the_command_that_asks(bench: Bench) -> None:
+    (bench.context.cwd / "ask.sh").write_text("#!/bin/sh\nread a\nread b\n")
+    (bench.context.cwd / "ask.sh").chmod(0o755)
+    bench.context.sandbox = "find"
+    jobs = {command: await bench.start(command, tty=True) for command in dict.fromkeys(one[0] for one in ANSWERED)}
+    for command, arguments, wanted in ANSWERED:
+        given = {"action": "write", "job": jobs[command], **arguments}
+        decided = {mode: Policy(mode, headless=False).decide("shell_job", given, bench.context) for mode in ("ask", "edits")}  # type: ignore[arg-type]
+        assert decided["edits"].verdict == wanted, (command, arguments, decided)
+        assert decided["ask"].verdict != "allow"
+
+
 @pytest.mark.parametrize(("walls", "origin"), [("off", "web"), ("find", None)])
 async def test_what_a_job_beyond_the_walls_says_is_marked(bench: Bench, walls: Any, origin: str | None) -> None:
     bench.context.sandbox = walls

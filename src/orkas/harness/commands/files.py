@@ -250,4 +250,6 @@ def file_written(arg: Arg, scope: Scope) -> str | None:
     text = arg.text.removeprefix("of=").removeprefix("--output=")
     if text.startswith("-o") and len(text) > 2:
         text = text[2:]
-    return None if not text or text.startswith("-") or "://" in text else scope.path(text)
+    if "://" in text:  # what is fetched lies under the last part of its address
+        text = re.split(r"[?#]", text, maxsplit=1)[0].rpartition("/")[2]
+    return None if not text or text.startswith("-") else scope.path(text)

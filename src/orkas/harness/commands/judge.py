@@ -223,9 +223,11 @@ class Judge:
         path = scope.path(target.text) if target.text else None
         if path and known.BLOCK_DEVICE.match(path):
             self.deny(f"it writes to the device {path}")
+        elif path == "/proc/sysrq-trigger":
+            self.deny("it can stop or restart the machine")
         elif path and (path == "/" or (path + "/").startswith(known.SYSTEM)):
             self.ask(f"it writes to {path}, which belongs to the system")
-        elif path and path.startswith(HOME + "/"):
+        elif path and (path + "/").startswith(HOME + "/"):
             self.ask(f"it writes to {shown(path)}, outside the working folder")
         if path and not changes:
             scope.written.add(path)

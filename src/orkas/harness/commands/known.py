@@ -150,3 +150,17 @@ def harmless_value(name: str, value: str) -> bool:
     if name.endswith(("PAGER", "EDITOR", "VISUAL", "BROWSER")):
         return bool(_TAME.fullmatch(value))
     return False
+
+
+_UNREAD = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+
+
+def plain_name(part: str) -> str:
+    """A part of a path as those file systems take it that know no case, drop dots and blanks at the end and characters
+    that print nothing, and have streams behind a colon."""
+    return _UNREAD.sub("", part).partition(":")[0].strip().casefold().rstrip(". ")
+
+
+def is_git(part: str) -> bool:
+    """Whether a part of a path is ``.git`` to some file system."""
+    return plain_name(part) == ".git" or re.fullmatch(r"git~\d", plain_name(part)) is not None

@@ -150,6 +150,10 @@ def reads_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
     """``read``, ``mapfile``, ``printf -v``: variables get values from elsewhere."""
     if name == "printf" and (len(rest) < 2 or rest[0].text != "-v"):
         return
+    for i, arg in enumerate(rest):
+        if name != "printf" and re.match(r"-[a-zA-Z]*C", arg.text):
+            glued = arg.text.partition("C")[2]
+            judge.string(Arg(glued, arg.sure) if glued else rest[i + 1] if i + 1 < len(rest) else Arg(""), scope)
     names = [rest[1].text] if name == "printf" else [a.text for a in rest if a.text.isidentifier()]
     for variable in names:
         scope.variables[variable] = Arg("", False)

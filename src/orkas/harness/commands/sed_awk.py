@@ -72,7 +72,7 @@ def _statements(program: str) -> bool:
     return bool(program)
 
 
-_AWK_BAD = re.compile(r"[|>@`]|system|getline|printf?\s*\(?.*<|close|fflush|load|include")
+_AWK_BAD = re.compile(r"[|>@`]|system|getline|printf?\s*\(?.*<|close|fflush|load|include|ARG[VC]")
 
 
 def plain_awk(rest: list[Piece]) -> list[Piece]:

@@ -200,7 +200,7 @@ class Survey:
             found = arguments([word], self.scope)
             if len(found) != 1:
                 raise Unknown("a word that is several")
-            pattern = any(c in "*?[" for c in bare)
+            pattern = bare != "[" and any(c in "*?[" for c in bare)
             up = pattern and bool(re.search(r"(^|/)\.*[*?[]*\.+[*?[]", text))
             return Piece(found[0].text, not pattern, pattern and (not text or text[0] in "*?[-"), up)
         first = word[0]
@@ -273,7 +273,7 @@ class Survey:
         if path.startswith(("/", "../")) or path == "..":
             self.beyond.append(shown)
             return "beyond", (), f"{who} changes {shown}, outside the working folder"
-        if any(part.casefold() == ".git" for part in path.split("/")):
+        if any(map(known.is_git, path.split("/"))):
             return "beyond", (), f"{who} changes {shown}, from which git runs programs"
         self.written.append(path)
         return "writes", (), f"{who} changes {shown}"

@@ -273,6 +273,7 @@ _HEADS = re.compile(r"^\s*(?:\*\*\* [A-Za-z ]+:|---|\+\+\+|rename (?:from|to)|di
 
 def _paths(tool: str, arguments: Mapping[str, Any], context: ToolContext, of: Tool | None) -> list[str]:
     """The files that a call names, as it names them; for a patch, as the tool understands it."""
+    from orkas.harness.commands.known import is_git
     from orkas.harness.policy.rules import paths_of
 
     paths = paths_of(arguments)
@@ -283,17 +284,13 @@ def _paths(tool: str, arguments: Mapping[str, Any], context: ToolContext, of: To
         with suppress(OrkasError):  # the tool will say what is wrong with its arguments
             paths += [shown_in(path, context.cwd) for path in touches(dict(arguments), context) or ()]
     heads = [head.strip() for head in _HEADS.findall(str(arguments.get("patch")))]
-    odd = [head for head in heads if any(_is_git(part.strip()) for part in head.replace("\\", "/").split("/"))]
+    odd = [head for head in heads if any(map(is_git, head.replace("\\", "/").split("/")))]
     return list(dict.fromkeys([*paths, *odd])) or heads
 
 
 def shown_in(path: Path, cwd: Path) -> str:
     """A path as it is called in the working folder."""
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
-
-
-def _is_git(part: str) -> bool:
-    return part.casefold().rstrip(". ") == ".git"
 
 
 def _is_name(path: str) -> bool:
@@ -305,6 +302,7 @@ def _is_name(path: str) -> bool:
 
 def _odd_path(tool: str, paths: Sequence[str], cwd: Path) -> Verdict | None:
     """What is said of files that other programs obey, whatever name leads to them."""
+    from orkas.harness.commands.known import is_git, plain_name
     from orkas.harness.policy.rules import is_device
     from orkas.infra.sandbox.protected import NAMES
 
@@ -312,11 +310,11 @@ def _odd_path(tool: str, paths: Sequence[str], cwd: Path) -> Verdict | None:
         if is_device(path):
             return Verdict("deny", [f"{path} names a device or another machine, not a file here"])
         there = os.path.relpath(os.path.realpath(cwd / path), os.path.realpath(cwd))
-        for name in (path, there):
-            parts = [part.strip() for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
-            if any(map(_is_git, parts)):
+        for name in (path, there, os.path.realpath(cwd)):
+            parts = [plain_name(part) for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+            if any(map(is_git, parts)):
                 return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
-            if parts and parts[0].casefold() in NAMES:
+            if parts and (parts[0] in NAMES or parts[-1] == ".gitmodules"):
                 return Verdict("ask", [f"{tool} changes {path}, which other programs obey"])
     from orkas.harness.policy.surroundings import makes_repository
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orkas.harness.commands.known import plain_name
 from orkas.harness.commands.reading import BUILTINS
 from orkas.infra.paths import is_ours
 from orkas.infra.process import environment
@@ -172,8 +173,8 @@ def makes_repository(paths: Sequence[str], cwd: Path) -> str:
     for path in paths:
         parts = os.path.normpath(os.path.realpath(cwd / path)).split("/")
         for at, part in enumerate(parts[1:], 1):
-            if part.casefold() in _OF_A_REPOSITORY:
-                made.setdefault("/".join(parts[:at]) or "/", set()).add(part.casefold())
+            if (name := plain_name(part)) in _OF_A_REPOSITORY:
+                made.setdefault("/".join(parts[:at]) or "/", set()).add(name)
     for folder, names in made.items():
         with suppress(OSError):
             there = names | {name.casefold() for name in os.listdir(folder)} if os.path.isdir(folder) else names  # noqa: PTH112, PTH208
@@ -182,7 +183,9 @@ def makes_repository(paths: Sequence[str], cwd: Path) -> str:
     return ""
 
 
-_OF_A_REPOSITORY = frozenset({"head", "config", "config.worktree", "commondir", "objects", "refs", "hooks", "gitdir"})
+_OF_A_REPOSITORY = frozenset({
+    "head", "config", "config.worktree", "commondir", "objects", "refs", "hooks", "info", "gitdir",
+})  # fmt: skip
 
 
 # all of it
