@@ -134,6 +134,16 @@ def test_unsetting_a_value_leaves_all_else_as_it_was() -> None:
     assert config.file_path().read_text().endswith("[vendors.x]\n# end\n")
 
 
+@pytest.mark.parametrize("end", ["\n", "", "\n# why\n", "\n\n[web]\n"])
+def test_what_was_taken_out_can_be_set_again(end: str) -> None:
+    write(f"[image]{end}")
+    config.set_value("image.model", "openai/gpt-image-1")
+    assert config.load({})["image.model"] == "openai/gpt-image-1"
+    assert config.unset_value("image.model")
+    config.set_value("image.model", "google/x")
+    assert config.load({})["image.model"] == "google/x" and config.file_path().read_text().count("[image]") == 1
+
+
 def test_a_form_that_cannot_be_unset_safely_is_left_alone() -> None:
     text = "vendors = {x = {base_url = 'http://h'}}\n"
     write(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -131,6 +132,17 @@ async def test_a_spreadsheet_comes_sheet_by_sheet(reader: Reader) -> None:
         "[sheet 1 of 3: Sales]\n1\tName\tSum\n2\ta b\t3.5\n4\t\tTrue\n[sheet 2 of 3: Empty]\n[sheet 3 of 3: More]\n1\t1"
     )
     assert "1\t1" in await reader.read(data, page=3)
+
+
+async def test_a_formula_that_nobody_reckoned_is_shown_itself(reader: Reader) -> None:
+    """A library wrote the file: there is no value yet, and an empty cell would say that there is nothing."""
+    text = await reader.read(xlsx(Sums=[["Total", "=SUM(B2:B3)"], [None, 2], [None, 3]], Plain=[[1]]))
+    assert text == "[sheet 1 of 2: Sums]\n1\tTotal\t=SUM(B2:B3)\n2\t\t2\n3\t\t3\n[sheet 2 of 2: Plain]\n1\t1"
+
+
+@pytest.mark.parametrize("start", [b"PK\3\4", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"\x1f\x8b\x08"])
+async def test_what_begins_as_an_archive_or_a_picture_is_never_read_as_text(reader: Reader, start: bytes) -> None:
+    assert re.search("is no text but|is no whole picture", await reader.fails(start + b"broken"))
 
 
 async def test_a_huge_sheet_is_read_in_parts(reader: Reader) -> None:

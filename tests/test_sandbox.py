@@ -203,6 +203,7 @@ async def test_hints_at_what_can_be_asked_for(wrapped: Walled) -> None:
     assert "network: true" in await wrapped.text("echo curl: Could not resolve host: x >&2; exit 6")
     assert "outside: true" in await wrapped.text("touch /etc/x")
     assert "network: true" not in await wrapped.text("echo Could not resolve host")
+    assert "network: true" in await wrapped.text("curl -s http://example.org || exit 6")
 
 
 # how it ends

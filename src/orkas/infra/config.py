@@ -415,7 +415,7 @@ def _cut(text: str, name: str) -> str:
     """The file's text without the line of one setting. The caller checks that it says what was meant."""
     table, _, key = name.rpartition(".")
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-    start, end = _section(lines, table)
+    start, end = _section(lines, table) or (0, 0)
     ours = re.compile(rf"\s*{re.escape(key)}\s*=")
     return "".join(line for n, line in enumerate(lines) if not (start <= n < end and ours.match(line)))
 
@@ -436,7 +436,8 @@ def _edited(text: str, name: str, value: Any) -> str:
     literal = json.dumps(value, ensure_ascii=False)
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     newline = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
-    start, end = _section(lines, table)
+    section = _section(lines, table)
+    start, end = section or (len(lines), len(lines))
     for n in range(start, end):
         if found := re.match(rf"(\s*{re.escape(key)}\s*=\s*)", lines[n]):
             lines[n] = found[1] + literal + _after_value(lines[n][found.end() :])
@@ -444,7 +445,7 @@ def _edited(text: str, name: str, value: Any) -> str:
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += newline
     added = [f"{key} = {literal}{newline}"]
-    if table and start == len(lines):
+    if section is None:
         added = [*([newline] if lines else []), f"[{table}]{newline}", *added]
     alone = end if table or end == len(lines) else start  # comments only: they may belong to the table that follows
     last = next((n for n in range(end, start, -1) if re.match(r"\s*[^#\s]", lines[n - 1])), alone)
@@ -452,8 +453,8 @@ def _edited(text: str, name: str, value: Any) -> str:
     return "".join(lines)
 
 
-def _section(lines: list[str], table: str) -> tuple[int, int]:
-    """Lines that belong to a table, header excluded; an empty range at the end when it is not there."""
+def _section(lines: list[str], table: str) -> tuple[int, int] | None:
+    """Lines that belong to a table, header excluded; None: it is not there."""
     headers = [n for n, line in enumerate(lines) if re.match(r"\s*\[", line)]
     if not table:
         return 0, headers[0] if headers else len(lines)
@@ -461,7 +462,7 @@ def _section(lines: list[str], table: str) -> tuple[int, int]:
     for n in headers:
         if re.match(wanted, lines[n]):
             return n + 1, next((m for m in headers if m > n), len(lines))
-    return len(lines), len(lines)
+    return None
 
 
 def _after_value(rest: str) -> str:

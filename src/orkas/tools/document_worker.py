@@ -112,21 +112,43 @@ def pdf(data: bytes, document: Document) -> dict[str, Any]:
 def xlsx(data: bytes, document: Document) -> dict[str, Any]:
     import openpyxl
 
-    _unpacked(data)
+    parts = _unpacked(data)
     book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    formulas = openpyxl.load_workbook(io.BytesIO(data), read_only=True) if _uncounted(parts) else None
 
     def rows_of(sheet: Any) -> Callable[[], Iterator[str]]:
         def rows() -> Iterator[str]:
             if not hasattr(sheet, "iter_rows"):
                 return  # a sheet that is a chart
-            sheet.reset_dimensions()
-            for number, row in enumerate(sheet.iter_rows(values_only=True, max_col=MAX_COLUMNS), 1):
+            found = _cells(sheet)
+            if formulas is not None:
+                found = map(_filled, found, _cells(formulas[sheet.title]))
+            for number, row in enumerate(found, 1):
                 if text := _row(row):
                     yield f"{number}\t{text}"
 
         return rows
 
     return document.read("sheet", [(sheet.title, rows_of(sheet)) for sheet in book])
+
+
+_UNCOUNTED = re.compile(rb"(?:</f>|<f\b[^>]*/>)\s*(?:<v\s*/>|<v>\s*</v>|</c>)")
+
+
+def _uncounted(parts: zipfile.ZipFile) -> bool:
+    """Some formula has no value: the program that wrote the file did not reckon."""
+    sheets = [name for name in parts.namelist() if name.startswith("xl/worksheets/")]
+    return any(_UNCOUNTED.search(parts.read(name)) for name in sheets)
+
+
+def _cells(sheet: Any) -> Iterator[Any]:
+    sheet.reset_dimensions()
+    return iter(sheet.iter_rows(values_only=True, max_col=MAX_COLUMNS))
+
+
+def _filled(values: Any, formulas: Any) -> list[Any]:
+    """Values, and the formula where there is none."""
+    return [getattr(f, "text", f) if value is None else value for value, f in zip(values, formulas, strict=False)]
 
 
 def _row(cells: Any) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from orkas.harness.policy import as_judged, check_command
+from orkas.harness.policy import as_judged, check_command, reaches_network
 from orkas.harness.taint import WEB, file_stem
 from orkas.harness.tool import ToolContext, ToolResult, check_arguments, schema_of
 from orkas.infra import process
@@ -117,6 +117,8 @@ class Shell:
             await in_thread(output.settle, stem)
         notes += _forbidden(output, given, ended) if start.wrapping is not None else []
         notes += self._news()
+        if ended.timed_out and limit == MAX_TIMEOUT_S:
+            notes.append(f"[no command has more than {MAX_TIMEOUT_S} s, but one with background: true has no limit]")
         text = "\n".join([_shown(output, screen_text if given.tty else readable), *notes, *_ending(ended, limit)])
         return ToolResult(
             text,
@@ -223,7 +225,7 @@ def _forbidden(output: Output, given: ShellInput, ended: process.Ended) -> list[
     if not ended.code:
         return []
     end = output.tail().decode(errors="replace") or output.head().decode(errors="replace")
-    if not given.network and _OF_THE_NETWORK.search(end):
+    if not given.network and (_OF_THE_NETWORK.search(end) or (not end and reaches_network(given.command))):
         return ["[the sandbox has no network; if it is needed, call again with network: true, and the user is asked]"]
     if _OF_THE_DISK.search(end):
         return ["[the sandbox writes in the working folder and /tmp alone; with outside: true the user is asked]"]

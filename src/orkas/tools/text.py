@@ -38,6 +38,8 @@ _MAGIC = (
     (b"\xcf\xfa\xed\xfe", "Mach-O program"),
     (b"\x00asm", "WebAssembly module"), (b"BM", "BMP image"), (b"II*\x00", "TIFF image"), (b"MM\x00*", "TIFF image"),
 )  # fmt: skip
+_NEVER_TEXT = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b\x08")
+"""Beginnings that no text has: such a file is a broken picture or archive, however short it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ def form_of(data: bytes, *, whole: bool = True) -> Form | None:
             if encoding == "utf-8" and not _decodes(data, encoding, whole):
                 return Form(encoding, bom, "surrogateescape", _BROKEN)
             return Form(encoding, bom, note="" if encoding == "utf-8" else f"encoded as {encoding.upper()}")
+    if data.startswith(_NEVER_TEXT):
+        return None
     if b"\0" in data:
         encoding = _unmarked_utf16(data, whole)
         return Form(encoding, note=f"encoded as {encoding.upper()} without a mark", safe=ANY) if encoding else None

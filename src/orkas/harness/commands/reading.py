@@ -16,7 +16,7 @@ from orkas.harness.commands.sed_awk import plain_awk, plain_sed
 if TYPE_CHECKING:
     from orkas.harness.commands.survey import Kind, Piece, Survey
 
-__all__ = ["BUILTINS", "KNOWN", "judge"]
+__all__ = ["BUILTINS", "KNOWN", "NETWORK", "judge"]
 
 BUILTINS = frozenset({":", "[", "break", "cd", "command", "continue", "echo", "exit", "false", "printf", "pwd", "read",
 "test", "true", "type"})  # fmt: skip
@@ -130,13 +130,14 @@ def _unknown(name: str) -> tuple[Kind, str]:
     return "unknown", f"what {_short(name)} does is not known"
 
 
-_NETWORK = frozenset({
+NETWORK = frozenset({
     "curl", "wget", "ssh", "scp", "sftp", "rsync", "ftp", "telnet", "ping", "dig", "nslookup", "host", "nc", "ncat",
 })  # fmt: skip
+"""Programs that are there to reach the network."""
 
 
 def _network(name: str) -> tuple[Kind, str] | None:
-    return ("beyond", f"{name} reaches the network") if name in _NETWORK else None
+    return ("beyond", f"{name} reaches the network") if name in NETWORK else None
 
 
 def _short(text: str) -> str:

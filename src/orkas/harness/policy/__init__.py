@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from orkas.harness.policy.grants import Grant, Grants
     from orkas.harness.policy.rules import Rules
 
-__all__ = ["Mode", "Policy", "Verdict", "as_judged", "bound", "check_command", "sandbox_of"]
+__all__ = ["Mode", "Policy", "Verdict", "as_judged", "bound", "check_command", "reaches_network", "sandbox_of"]
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "none"]
 
@@ -86,6 +86,14 @@ def as_judged(command: str) -> tuple[str, Mapping[str, str]]:
     if effects.kind != "reads":
         return command, {}
     return effects.text or command, _QUIET_GIT if "git" in effects.programs else {}
+
+
+def reaches_network(command: str) -> bool:
+    """Whether a program of the command is known for nothing else than reaching the network."""
+    from orkas.harness.commands.effects import effects_of
+    from orkas.harness.commands.reading import NETWORK
+
+    return any(program.rpartition("/")[2] in NETWORK for program in effects_of(command).programs)
 
 
 class Policy:

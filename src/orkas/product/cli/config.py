@@ -79,7 +79,7 @@ def _get(options: argparse.Namespace) -> int:
 
 
 def _set(options: argparse.Namespace) -> int:
-    if options.key == "model" and options.value and not looks_secret(options.value):
+    if options.key in ("model", "image.model") and options.value and not looks_secret(options.value):
         from orkas.providers.registry import split_model
 
         split_model(options.value)
