@@ -23,8 +23,7 @@ def main() -> int:
         ["ruff", "check", "."],
         ["mypy"],
         ["lint-imports"],
-        ["coverage", "run", "-m", "pytest", *sys.argv[1:]],
-        ["coverage", "combine", "--quiet"],
+        ["pytest", "--numprocesses=2", "--dist=loadfile", "--cov", "--cov-report=", *sys.argv[1:]],
         ["coverage", "report", f"--fail-under={0 if sys.argv[1:] else LEAST}"],
     ]
     for check in checks:

@@ -96,7 +96,8 @@ def _evil(world: World, *paths: str) -> bool:
 
 
 def _late(world: World) -> bool:
-    time.sleep(1.9)
+    (world.work / "over").touch()  # the command has ended: whoever is left of it says so
+    time.sleep(1)
     return (world.work / "late").exists() or world.runs(f"30.{world.number}")
 
 

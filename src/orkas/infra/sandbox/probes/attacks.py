@@ -303,7 +303,8 @@ def stay_alive(w: World) -> None:
             for descriptor in range(64):
                 with trying():
                     os.close(descriptor)
-            os.execve("/bin/sh", ["sh", "-c", f"sleep 1.5; echo on > late; exec sleep 30.{w['number']}"], {})
+            waits = "until test -e over; do sleep 0.1; done"
+            os.execve("/bin/sh", ["sh", "-c", f"{waits}; echo on > late; exec sleep 30.{w['number']}"], {})
         os._exit(0)
     os.wait()
 
