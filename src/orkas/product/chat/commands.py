@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from orkas.harness.sessions.names import fresh_name
 from orkas.infra.amounts import counted
 from orkas.infra.errors import OrkasError, ProviderError
-from orkas.infra.messages import AssistantMessage, UserMessage, text_of
 from orkas.product.chat.words import one_line, plain_names
 
 if TYPE_CHECKING:
     from orkas.product.chat.loop import Chat
 
-__all__ = ["COMMANDS", "Command", "names", "recap", "run_command", "sentence", "tell_cut_off", "values"]
+__all__ = ["COMMANDS", "Command", "SlashCommands"]
 
 
 _LISTED = 10
@@ -39,46 +38,42 @@ class Command:
         return self.usage == self.name
 
 
-def names() -> list[str]:
-    return [command.name for command in COMMANDS]
+class SlashCommands:
+    """What a line that begins with a slash does; see ``orkas.product.chat.loop.Commands``."""
 
+    @property
+    def about(self) -> dict[str, str]:
+        return {command.name: command.help for command in COMMANDS}
 
-def values(command: str) -> list[str]:
-    """What may follow a command: known models, the last sessions."""
-    if command == "/model":
-        from orkas.providers.discovery import DEFAULT_MODELS
-        from orkas.providers.registry import short_names
+    def values(self, command: str) -> list[str]:
+        """Known models, the last sessions."""
+        if command == "/model":
+            from orkas.providers.discovery import DEFAULT_MODELS
+            from orkas.providers.registry import short_names
 
-        return sorted({*DEFAULT_MODELS.values(), *short_names(), "demo/offline"})
-    if command == "/session":
-        from orkas.harness.sessions import shelf
+            return sorted({*DEFAULT_MODELS.values(), *short_names(), "demo/offline"})
+        if command == "/session":
+            from orkas.harness.sessions import shelf
 
-        return ["list", *(one.id for one in shelf.list_sessions()[:_LISTED])]
-    return []
+            return ["list", *(one.id for one in shelf.list_sessions()[:_LISTED])]
+        return []
 
-
-async def run_command(chat: Chat, line: str) -> None:
-    """Run one line that begins with a slash. What goes wrong is told and the conversation goes on."""
-    name, _, rest = line.strip().partition(" ")
-    command = _ALIASES.get(name) or next((c for c in COMMANDS if c.name == name), None)
-    if command is None:
-        near = difflib.get_close_matches(name, names(), 1, 0.4)
-        hint = f"Did you mean {near[0]}?" if near else "/help lists the commands."
-        chat.screen.say(f"There is no command {name}. {hint} (To say it to the model, begin with //.)", "warning")
-        return
-    if command.alone and rest.strip():
-        chat.screen.say(f"{command.name} takes nothing after it: say {command.name} alone.", "warning")
-        return
-    try:
-        if (work := command.run(chat, rest.strip())) is not None:
-            await work
-    except OrkasError as error:
-        chat.screen.say(sentence(error), "error")
-
-
-def sentence(error: OrkasError) -> str:
-    """What is wrong, and the way out."""
-    return str(error)
+    async def run(self, chat: Chat, line: str) -> None:
+        name, _, rest = line.strip().partition(" ")
+        command = _ALIASES.get(name) or next((c for c in COMMANDS if c.name == name), None)
+        if command is None:
+            near = difflib.get_close_matches(name, self.about, 1, 0.4)
+            hint = f"Did you mean {near[0]}?" if near else "/help lists the commands."
+            chat.screen.say(f"There is no command {name}. {hint} (To say it to the model, begin with //.)", "warning")
+            return
+        if command.alone and rest.strip():
+            chat.screen.say(f"{command.name} takes nothing after it: say {command.name} alone.", "warning")
+            return
+        try:
+            if (work := command.run(chat, rest.strip())) is not None:
+                await work
+        except OrkasError as error:
+            chat.screen.say(str(error), "error")
 
 
 def _help(chat: Chat, _: str) -> None:
@@ -258,27 +253,3 @@ COMMANDS = (
     Command("/exit", "leave; Ctrl-D does too", _exit),
 )
 _ALIASES = {"/quit": COMMANDS[-1], "/?": COMMANDS[0]}
-
-
-def tell_cut_off(chat: Chat) -> None:
-    """What a crash left behind: calls without a result, words that the model has not got."""
-    session = chat.agent.session
-    if count := session.loaded.synthesized:
-        calls = "A tool call was" if count == 1 else f"{count} tool calls were"
-        chat.screen.say(f"{calls} cut off when this conversation ended; the model is told what is known.", "warning")
-    if count := len(session.inbox.waiting()):
-        said = "A message of yours waits and goes" if count == 1 else f"{count} messages of yours wait and go"
-        chat.screen.say(f"{said} first with the next one.", "warning")
-
-
-def recap(chat: Chat) -> None:
-    """Where an old conversation stands: its size, and the last thing that each side said."""
-    messages = chat.agent.session.messages
-    asked = [m for m in messages if isinstance(m, UserMessage) and m.origin is None]
-    if not asked:
-        return
-    said = [text for m in messages if isinstance(m, AssistantMessage) and (text := text_of(m).strip())]
-    last = one_line(text_of(asked[-1]), 200)
-    chat.screen.say(f"{counted(len(messages), 'message')} so far; the last question: {last}", "dim")
-    if said:
-        chat.screen.say(f"the last answer: {one_line(said[-1], 400)}", "dim")

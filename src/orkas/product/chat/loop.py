@@ -1,4 +1,4 @@
-"""Read a line, run a turn, show it, again. Owns what the signals mean and that the terminal is left as it was found."""
+"""Read a line, run a turn, show it, again."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from functools import cache
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -23,17 +21,18 @@ from orkas.infra.errors import OrkasError
 from orkas.infra.events import Approval, Done, Event, TextDelta
 from orkas.infra.messages import well_formed
 from orkas.product.chat import asking
-from orkas.product.chat.commands import COMMANDS, names, recap, run_command, sentence, tell_cut_off, values
 from orkas.product.chat.editor import Editor, LineEditor, PromptEditor, quiet
 from orkas.product.chat.history import History
+from orkas.product.chat.recap import recap, tell_cut_off
 from orkas.product.chat.screen import PlainScreen, Screen
+from orkas.product.chat.signals import Leave, Signals
 from orkas.product.chat.typed import Typed
 from orkas.product.chat.words import plain_names
 
 if TYPE_CHECKING:
     from orkas.app import Agent
 
-__all__ = ["Chat", "Leave", "restored_terminal"]
+__all__ = ["Chat", "Commands"]
 
 _log = logging.getLogger("orkas.chat")
 
@@ -44,25 +43,38 @@ _SLICE = 2048
 _NEVER = float("-inf")
 _TWICE = 1.5
 """Seconds in which a second Ctrl-C belongs to the first, although the turn has ended meanwhile."""
-_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
-class Leave(Exception):
-    """Somebody wants us to go: ``status`` is the exit status."""
+class Commands(Protocol):
+    """What lines that begin with a slash do."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+    @property
+    def about(self) -> dict[str, str]:
+        """Their names, with a few words each."""
+
+    def values(self, command: str) -> list[str]:
+        """What may follow a command."""
+
+    async def run(self, chat: Chat, line: str) -> None:
+        """Run one line. What goes wrong is told and the conversation goes on."""
 
 
 class Chat:
     """One conversation at a terminal, from its first prompt to its end."""
 
     def __init__(
-        self, agent: Agent, screen: Screen, history: History, *, images: Sequence[str] = (), debug: bool = False
+        self,
+        agent: Agent,
+        screen: Screen,
+        history: History,
+        commands: Commands,
+        *,
+        images: Sequence[str] = (),
+        debug: bool = False,
     ) -> None:
         self.agent = agent
         self.screen = screen
+        self._commands = commands
         self.leaving: int | None = None
         """The exit status, once it is decided to leave."""
         self._images: Sequence[str] = images
@@ -84,6 +96,7 @@ class Chat:
         self._history = history
         self._told_history = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._signals = Signals(self._on_interrupt, self._on_end)
         self._editor: Editor = self._choose_editor()
 
     @property
@@ -100,7 +113,7 @@ class Chat:
     async def run(self, first: str = "") -> int:
         """Until the user leaves; returns the exit status. ``first``: an input that was typed already."""
         self._loop = asyncio.get_running_loop()
-        self._take_signals()
+        self._signals.take()
         warming = asyncio.ensure_future(self.agent.warm())
         try:
             if first:
@@ -108,7 +121,7 @@ class Chat:
             while self.leaving is None and not self.screen.gone:
                 await self._once()
         finally:
-            self._give_signals_back()
+            self._signals.give_back()
             warming.cancel()
             await asyncio.wait({warming})
             await self.agent.aclose()
@@ -131,7 +144,7 @@ class Chat:
         try:
             old.close()
         except OrkasError as error:
-            self.screen.say(sentence(error), "error")
+            self.screen.say(str(error), "error")
         self.screen.say(f"session {session.id}")
         self.tell_session()
 
@@ -139,8 +152,8 @@ class Chat:
         """Damage and other news of the session, then where it stands."""
         for warning in self.agent.session.warnings:
             self.screen.say(str(warning), "warning")
-        tell_cut_off(self)
-        recap(self)
+        tell_cut_off(self.agent.session, self.screen)
+        recap(self.agent.session, self.screen)
 
     async def _once(self) -> None:
         if self._later:
@@ -169,7 +182,7 @@ class Chat:
         if text.strip() in ("exit", "quit"):
             self.leaving = 0
         elif text.startswith("/") and not text.startswith("//"):
-            await run_command(self, text)
+            await self._commands.run(self, text)
         else:
             await self.turn(plain_names(text[1:] if text.startswith("//") else text, self.agent.cwd))
 
@@ -196,7 +209,7 @@ class Chat:
                         if self._asked or self.screen.gone:
                             self.agent.stop()
         except OrkasError as error:
-            self.screen.say(sentence(error), "error")
+            self.screen.say(str(error), "error")
         except Exception as error:
             if self._debug:
                 raise
@@ -306,7 +319,7 @@ class Chat:
             else:
                 self.screen.sent(self.agent.steer(words), words, "with the model's next step")
         except OrkasError as error:
-            self.screen.say(sentence(error), "error")
+            self.screen.say(str(error), "error")
             self._typed.text = text + self._typed.text
 
     def _reply(self, answer: asking.Answer, note: str = "") -> None:
@@ -318,7 +331,7 @@ class Chat:
             self.agent.answer(question.id, answer, note)
             self.screen.say(f"> {answer}{f': {note}' if note else ''}", "bold")
         except OrkasError as error:
-            self.screen.say(sentence(error), "error")
+            self.screen.say(str(error), "error")
 
     def _interrupted(self) -> None:
         """Ctrl-C: once stops the turn, twice leaves; at the prompt the first only says so."""
@@ -347,69 +360,17 @@ class Chat:
         else:
             self._editor.leave(Leave(self.leaving))
 
-    def _take_signals(self) -> None:
-        assert self._loop is not None
-        try:
-            self._loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
-            for number in _ENDING:
-                self._loop.add_signal_handler(number, self._on_end, number)
-        except NotImplementedError:  # Windows: the loop takes none
-            loop = self._loop
-            signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(self._on_interrupt))
-
-    def _give_signals_back(self) -> None:
-        assert self._loop is not None
-        for number in (signal.SIGINT, *_ENDING):
-            with contextlib.suppress(NotImplementedError):
-                self._loop.remove_signal_handler(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    @contextlib.contextmanager
-    def _signals_raise(self) -> Iterator[None]:
-        """While ``input()`` blocks the loop, signals raise where it waits."""
-        self._give_signals_back()
-        for number in _ENDING:
-            signal.signal(number, _raise_leave)
-        try:
-            yield
-        finally:
-            for number in _ENDING:
-                signal.signal(number, signal.SIG_DFL)
-            self._take_signals()
-
     def _choose_editor(self) -> Editor:
         rich = not isinstance(self.screen, PlainScreen)
+        about = self._commands.about
+        names = list(about)
         if rich and sys.stdin.isatty():
             with contextlib.suppress(ImportError):
-                about = {command.name: command.help for command in COMMANDS}
-                return PromptEditor(
-                    self._history, lambda: self.agent.cwd, names(), self.screen.expand, cache(values), about
-                )
-        return LineEditor(self._history, lambda: self.agent.cwd, names(), self._signals_raise)
+                values = cache(self._commands.values)
+                return PromptEditor(self._history, lambda: self.agent.cwd, names, self.screen.expand, values, about)
+        return LineEditor(self._history, lambda: self.agent.cwd, names, self._signals.raised)
 
     def _tell_history(self) -> None:
         if self._history.problem and not self._told_history:
             self._told_history = True
             self.screen.say(f"What you type is not kept in {self._history.path}: {self._history.problem}.", "warning")
-
-
-def _raise_leave(number: int, _frame: FrameType | None) -> Any:
-    raise Leave(128 + number)
-
-
-@contextlib.contextmanager
-def restored_terminal() -> Iterator[None]:
-    """Whatever happens inside, the terminal's settings are those of before at the end."""
-    try:
-        import termios
-
-        descriptor = sys.stdin.fileno()
-        before = termios.tcgetattr(descriptor) if os.isatty(descriptor) else None
-    except (ImportError, OSError, ValueError):
-        before = None
-    try:
-        yield
-    finally:
-        if before is not None:
-            with contextlib.suppress(termios.error):
-                termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -12,10 +12,11 @@ from orkas.infra import terminal
 from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.home import home
 from orkas.product.chat.choice import choose_screen, plain_for_want_of_packages
-from orkas.product.chat.commands import sentence
+from orkas.product.chat.commands import SlashCommands
 from orkas.product.chat.history import History
-from orkas.product.chat.loop import Chat, Leave, restored_terminal
+from orkas.product.chat.loop import Chat
 from orkas.product.chat.screen import Screen
+from orkas.product.chat.signals import Leave, restored_terminal
 from orkas.product.chat.start import DEMO, choose_model, greet, make_agent, offer_local_model
 
 __all__ = ["run"]
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         except OrkasError as error:
             if options.debug:
                 raise
-            return _failed(sentence(error), 2 if isinstance(error, UsageError) else 1)
+            return _failed(str(error), 2 if isinstance(error, UsageError) else 1)
         except KeyboardInterrupt:
             return 130
         except Leave as going:
@@ -55,7 +56,8 @@ def _talk(options: argparse.Namespace, screen: Screen) -> int:
     greet(agent, screen)
     if plain_for_want_of_packages(screen):
         screen.say("This chat is plain; python -m pip install rich prompt-toolkit adds Markdown and colours.", "dim")
-    chat = Chat(agent, screen, History(home() / "history"), images=options.image or (), debug=bool(options.debug))
+    history = History(home() / "history")
+    chat = Chat(agent, screen, history, SlashCommands(), images=options.image or (), debug=bool(options.debug))
     chat.tell_session()
     return asyncio.run(chat.run(first))
 

@@ -15,7 +15,6 @@ from orkas.harness.sessions.session import Session
 from orkas.infra import environment
 from orkas.infra.errors import OrkasError, UsageError
 from orkas.infra.home import home, make_private
-from orkas.product.chat.commands import sentence
 from orkas.product.chat.screen import Screen
 from orkas.providers import discovery
 
@@ -138,7 +137,7 @@ def _install(screen: Screen) -> bool:
     except ImportError as error:
         screen.say(f"It cannot be installed here: {error}.", "error")
     except OrkasError as error:
-        screen.say(sentence(error), "error")
+        screen.say(str(error), "error")
     else:
         return True
     return False
