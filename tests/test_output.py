@@ -159,7 +159,6 @@ def test_without_a_form_nothing_is_different() -> None:
         {"$ref": "#/nowhere"}, {"type": "object", "properties": {"a": {"pattern": "("}}}, {"type": "object", "x": {1, 2}},
         {"type": "object", "unevaluatedProperties": False}, {"type": "object", "properties": {"a": {"$ref": "https://x/y"}}},
     ],
-    ids=repr,
 )  # fmt: skip
 def test_what_is_no_form_of_an_object_is_refused_at_once(shape: Any) -> None:
     with pytest.raises(UsageError):
