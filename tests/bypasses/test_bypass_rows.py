@@ -7,9 +7,12 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from orkas import ToolContext
 from orkas.harness.policy import Policy, check_command
 from orkas.harness.policy.rules import Rules
+from orkas.infra.sandbox.protected import NAMES
 
 NOTHING_TO_BYPASS = {
     "mcp": "no server of tools is spoken to: tools are built in, of the program, or of a file that the user names",
@@ -29,7 +32,8 @@ def test_every_row_has_a_test(shared: Path) -> None:
 
 
 SPELLINGS = [json.loads(line) for line in Path(__file__).with_name("spellings.jsonl").read_text().splitlines()]
-"""``deny``, ``ask``, ``allow``: what the block list says. ``reads``: runs unasked; ``changes``: never does."""
+"""``deny``, ``ask``, ``allow``: what the block list says. ``reads``: runs unasked; ``changes``: never does. ``always``:
+asked also where edits are approved, inside the sandbox and without; ``edits``: then it runs in the sandbox."""
 
 
 def test_other_spellings_of_the_same_kinds(tmp_path: Path) -> None:
@@ -39,6 +43,8 @@ def test_other_spellings_of_the_same_kinds(tmp_path: Path) -> None:
     wrong = []
     for row in SPELLINGS:
         command, wanted = row["command"], row["verdict"]
+        if wanted in ("always", "edits"):
+            continue
         said = policy.decide("shell", {"command": command}, walls if wanted == "reads" else none).verdict
         if wanted in ("reads", "changes"):
             right = (said == "allow") is (wanted == "reads")
@@ -47,3 +53,31 @@ def test_other_spellings_of_the_same_kinds(tmp_path: Path) -> None:
         if not right:
             wrong.append((wanted, command))
     assert not wrong and len(SPELLINGS) > 500
+
+
+def test_what_is_always_asked_about(tmp_path: Path) -> None:
+    """What git and other programs obey, deletions of much, and the network, in a folder that has all of it."""
+    for folder in (".git/hooks", "hooks", "x", "big/sub", "template/.vscode"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "g").symlink_to(".git")
+    for name in ("config", "x/config", ".git/config", "template/a", *(f"t{n}.log" for n in range(300))):
+        (tmp_path / name).touch()
+    for n in range(300):
+        (tmp_path / "big/sub" / str(n)).touch()
+    policy = Policy("edits", headless=False, rules=Rules())
+    wrong = []
+    for row in SPELLINGS:
+        said = [policy.decide("shell", {"command": row["command"]}, ToolContext(tmp_path, sandbox=walls)).verdict for walls in ("find", "off")]
+        if (row["verdict"] == "always" and said != ["ask", "ask"]) or (row["verdict"] == "edits" and said[0] != "allow"):
+            wrong.append((row["verdict"], row["command"], said))
+    assert not wrong and sum(row["verdict"] == "always" for row in SPELLINGS) > 70
+
+
+@pytest.mark.parametrize("name", [*NAMES, "sub/.gitmodules", ".git/config", "a/.git/hooks/x", ".env", "Makefile", ".github/x"])
+def test_commands_and_file_tools_give_the_same_answer(tmp_path: Path, name: str) -> None:
+    policy, context = Policy("edits", headless=False, rules=Rules()), ToolContext(tmp_path)
+    wanted = policy.decide("write_file", {"path": name, "content": "x"}, context).verdict
+    for form in ("echo x > {}", "tee {}", "touch {}", "cp a {}", "mv a {}", "rm {}", "sed -i s/a/b/ {}", "mkdir -p {}", "ln -s a {}"):
+        said = policy.decide("shell", {"command": form.format(name)}, context)
+        assert said.verdict == wanted, (form, said.reasons)
+        assert wanted == "allow" or said.grant is None, "it can be said once only"

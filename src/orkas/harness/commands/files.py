@@ -31,7 +31,7 @@ def rm(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | No
         if path and is_system(path):
             judge.deny(f"{name} would remove {path}, which belongs to the system")
         elif path and path.startswith((HOME + "/", *known.SYSTEM, "/var/", "/home/")) and _outside(path):
-            judge.ask(f"{name} reaches outside the working folder: {shown(target.text)}")
+            judge.ask(f"{name} reaches outside the working folder: {shown(target.text)}", seen=True)
 
 
 def removes(judge: Judge, targets: list[Arg], scope: Scope, what: str, *, narrow: bool) -> None:
@@ -39,17 +39,17 @@ def removes(judge: Judge, targets: list[Arg], scope: Scope, what: str, *, narrow
     for target in targets:
         path = scope.path(target.text) if target.text else None
         if not target.sure:
-            judge.ask(f"{what}: what it touches is known only when it runs")
+            judge.ask(f"{what}: what it touches is known only when it runs", seen=True)
         elif path is None:
-            judge.ask(f"{what}: where it works is not known")
+            judge.ask(f"{what}: where it works is not known", seen=True)
         elif is_vital(path) or (not narrow and is_system(path)):
             judge.deny(f"{what} would destroy {shown(target.text)}")
         elif not narrow and path in (".", "*", "./*", ".*"):
-            judge.ask(f"{what} would remove everything in the working folder")
+            judge.ask(f"{what} would remove everything in the working folder", seen=True)
         elif not narrow and path.rpartition("/")[2].casefold() == ".git":
-            judge.ask(f"{what} would remove the history of a repository")
+            judge.ask(f"{what} would remove the history of a repository", seen=True)
         elif path == ".." or path.startswith("../") or (path.startswith("/") and _outside(path)):
-            judge.ask(f"{what} reaches outside the working folder: {shown(target.text)}")
+            judge.ask(f"{what} reaches outside the working folder: {shown(target.text)}", seen=True)
 
 
 def _outside(path: str) -> bool:
@@ -76,7 +76,7 @@ def on_tree(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
     if any(re.fullmatch(r"-[a-zA-Z]*R[a-zA-Z]*", f) or f == "--recursive" for f in flags):
         removes(judge, targets[1:], scope, f"{name} -R", narrow=True)
     if name == "chmod" and targets and re.match(r"[0-7]*[2-7][0-7]{3}$|.*[+=][rwxXt]*s", targets[0].text):
-        judge.ask("chmod lets a program run with the rights of its owner")
+        judge.ask("chmod lets a program run with the rights of its owner", seen=True)
     for target in targets[1:]:
         judge.writes(target, scope, changes=True)
 
@@ -93,7 +93,7 @@ def dd(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | No
     for arg in rest:
         if arg.text.startswith("of="):
             if not arg.sure:
-                judge.ask(f"where {name} writes is known only when it runs")
+                judge.ask(f"where {name} writes is known only when it runs", seen=True)
             judge.writes(Arg(arg.text[3:], arg.sure), scope)
 
 
@@ -132,15 +132,27 @@ def unpack(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin 
         if re.match(r"-?[a-zA-Z]*P|--absolute", " ".join(w for w in words[:1] if not w.startswith("--"))) or (
             "--absolute-names" in words
         ):
-            judge.ask(f"{name} may write anywhere (absolute names)")
+            judge.ask(f"{name} may write anywhere (absolute names)", seen=True)
         if words and re.match(r"[a-zA-Z]*[IF]", words[0]):
             judge.ask(f"{name} is told to run another program")
+        _elsewhere(judge, name, words)
         _archive(judge, rest, scope)
     if folder and (name not in ("tar", "gtar", "bsdtar") or _tar_does("x", "--(extract|get)", words)):
         judge.writes(folder, scope)
     extracts = name == "cpio" and any(re.match(r"-[a-z]*i|--extract", w) for w in words)
     if extracts and "--no-absolute-filenames" not in words:
-        judge.ask("cpio may write anywhere (absolute names)")
+        judge.ask("cpio may write anywhere (absolute names)", seen=True)
+
+
+def _elsewhere(judge: Judge, name: str, words: list[str]) -> None:
+    """An archive with a colon in its name lies on another machine, which ``tar`` starts a program to reach."""
+    if "--force-local" in words:
+        return
+    for i, word in enumerate(words):
+        found = re.fullmatch(rf"(?:-{'?' if i == 0 else ''}[a-zA-Z]*f|--fi[le]*=?)(.*)", word)
+        file = (found[1] or (words[i + 1] if i + 1 < len(words) else "")) if found else ""
+        if re.match(r"[^/:]+:", file):
+            judge.ask(f"{name} starts a program that reaches another machine")
 
 
 def _archive(judge: Judge, rest: list[Arg], scope: Scope) -> None:

@@ -25,11 +25,16 @@ _HARMLESS_CONFIG = re.compile(
     re.IGNORECASE,
 )
 """Settings of git that run nothing; of all others it is not known."""
-_CONFIG_RUNS = re.compile(r"submodule\..*\.update|help\.browser|.*(program|cmd|command|driver|editor)$", re.IGNORECASE)
+_CONFIG_RUNS = re.compile(
+    r"submodule\..*\.update|help\.browser|pull\.(twohead|octopus)|branch\..*\.mergeoptions"
+    r"|.*(program|cmd|command|driver|editor|hook)$",
+    re.IGNORECASE,
+)
 _CONFIG_READS = re.compile(r"--(get.*|list|name-only|show-.*|unset.*|remove-section|help)|-l|list|get|unset")
 
 _RUNS: dict[str, tuple[str, ...]] = {
-    "rebase": ("-x", "--exec"), "grep": ("-O", "--open-files-in-pager"), "difftool": ("-x", "--extcmd"),
+    "rebase": ("-x", "--exec"), "grep": ("-O", "--open-files-in-pager"), "difftool": ("-x", "--extcmd", "-t", "--tool"),
+    "mergetool": ("-t", "--tool"),
     "clone": ("-u", "--upload-pack", "-c", "--config", "--template"), "init": ("--template",),
     "fetch": ("--upload-pack",), "pull": ("--upload-pack",), "ls-remote": ("--upload-pack", "--exec"),
     "fetch-pack": ("--upload-pack", "--exec"), "push": ("--receive-pack", "--exec"),
@@ -39,6 +44,8 @@ _RUNS: dict[str, tuple[str, ...]] = {
     "cat-file": ("--textconv", "--filters"),
 }  # fmt: skip
 """The options of a verb that take a program, a configuration or a template with hooks."""
+_STRATEGIES = frozenset({"ort", "recursive", "resolve", "octopus", "ours", "subtree"})
+"""The ways to merge that git has itself; any other is a program."""
 _ALWAYS = frozenset({"filter-branch", "filter-repo", "daemon", "instaweb", "cvsserver", "shell", "upload-pack", "p4"})
 _KEPT = ("main", "master", "develop", "trunk", "release", "production")
 
@@ -53,6 +60,7 @@ def git(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | N
     if verb in _ALWAYS:
         judge.ask(f"git {verb} runs programs or rewrites everything")
     _options_that_run(judge, verb, args, scope)
+    _strategies(judge, verb, args)
     _verbs_that_run(judge, verb, args, scope, stdin)
     if verb == "config":
         _config(judge, [a.text for a in args])
@@ -60,7 +68,7 @@ def git(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | N
     if _destroys(verb, words):
         if verb in ("clean", "checkout", "restore", "reset") and is_vital(folder):
             judge.deny(f"git {verb} would destroy what is in {folder}")
-        judge.ask("git is told to throw work away")
+        judge.ask("git is told to throw work away", seen=True)
 
 
 def _global_options(judge: Judge, rest: list[Arg], scope: Scope) -> tuple[str | None, list[Arg]]:
@@ -121,6 +129,18 @@ def _options_that_run(judge: Judge, verb: str, args: list[Arg], scope: Scope) ->
             judge.ask(f"git {verb} is told to run another program ({option})")
             if option in ("-x", "--exec", "--extcmd", "-u", "--upload-pack", "--receive-pack"):
                 judge.string(Arg(value) if value else args[i + 1] if i + 1 < len(args) else Arg(""), scope)
+
+
+def _strategies(judge: Judge, verb: str, args: list[Arg]) -> None:
+    options = ("-s", "--strategy") if verb in ("merge", "pull", "rebase") else ("--strategy",)
+    if verb not in ("merge", "pull", "rebase", "cherry-pick", "revert"):
+        return
+    for i, arg in enumerate(args):
+        for option in options:
+            value = _value_of(option, arg.text)
+            value = args[i + 1].text if value == "" and i + 1 < len(args) else value
+            if value is not None and value not in _STRATEGIES:
+                judge.ask(f"git {verb} is told to run another program ({option})")
 
 
 def _value_of(option: str, text: str) -> str | None:

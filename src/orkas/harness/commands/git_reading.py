@@ -68,6 +68,8 @@ def reads(survey: Survey, rest: list[Piece]) -> tuple[Kind, str]:
         rest = rest[1:]
     if rest and rest[0].fixed and rest[0].text == "--version" and len(rest) == 1:
         return "reads", ""
+    if rest and rest[0].fixed and _names_another_machine(rest[0].text, [p.text for p in rest[1:]]):
+        return "beyond", f"git {rest[0].text} reaches the network"
     if not rest or not rest[0].fixed or rest[0].text not in ROWS:
         raise Unknown(f"git {rest[0].text if rest else ''} is not known to only read".replace("  ", " "))
     if survey.scope.cwd != ".":
@@ -85,6 +87,14 @@ def reads(survey: Survey, rest: list[Piece]) -> tuple[Kind, str]:
             raise Unknown(f"git {verb} may check signatures, which starts another program")
         survey.read(piece)
     return "reads", ""
+
+
+_TRANSFERS = frozenset({"push", "fetch", "pull", "clone", "ls-remote", "fetch-pack", "send-pack"})
+_ADDRESS = re.compile(r"(?!file://)[\w+-]+://.*|[\w.-]+@[\w.-]+:.*", re.DOTALL)
+
+
+def _names_another_machine(verb: str, words: list[str]) -> bool:
+    return verb in _TRANSFERS and any(map(_ADDRESS.fullmatch, words))
 
 
 def _sorted(verb: str, args: list[Piece]) -> tuple[list[str], list[str]]:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from orkas.harness.commands import known
 from orkas.harness.commands.parser import parse
 from orkas.harness.commands.syntax import Group, Lit, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
@@ -24,13 +26,23 @@ from orkas.harness.commands.words import (
     shown,
 )  # fmt: skip
 
-__all__ = ["Judge", "Level"]
+__all__ = ["Finding", "Judge", "Level"]
 
 Level: TypeAlias = Literal["ask", "deny"]
 MAX_NESTED = 60
 """Shells in shells and wrappers around wrappers; nothing honest goes so deep."""
 MAX_STEPS = 10_000
 """Simple commands looked at, loops and functions unrolled: bounds the time that a verdict takes."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What speaks against a command."""
+
+    level: Level
+    reason: str
+    """A clause."""
+    seen: bool
+    """It is about what is in sight. False: something may be started that nobody has seen."""
 
 
 class _TooMuch(Exception):
@@ -42,7 +54,7 @@ class Judge:
     reason once. Who makes one says what is known of ``program``; those that run others come back here."""
 
     def __init__(self) -> None:
-        self.findings: list[tuple[Level, str]] = []
+        self.findings: list[Finding] = []
         self._nested = 0
         self._steps = 0
         self._function_names: list[str] = []
@@ -73,14 +85,15 @@ class Judge:
         self._nested -= 1
 
     def deny(self, reason: str) -> None:
-        self._add("deny", reason)
+        self._add(Finding("deny", reason, True))
 
-    def ask(self, reason: str) -> None:
-        self._add("ask", reason)
+    def ask(self, reason: str, *, seen: bool = False) -> None:
+        """``seen``: the finding is about what it does; otherwise it may start something that is not in sight."""
+        self._add(Finding("ask", reason, seen))
 
-    def _add(self, level: Level, reason: str) -> None:
-        if (level, reason) not in self.findings:
-            self.findings.append((level, reason))
+    def _add(self, finding: Finding) -> None:
+        if finding not in self.findings:
+            self.findings.append(finding)
 
     def would_deny(self, args: list[Arg], scope: Scope) -> bool:
         """Whether a command among the arguments of an unknown program would be denied. No guess within a guess."""
@@ -98,7 +111,7 @@ class Judge:
         self._guessing = True
         try:
             judging()
-            return any(level == "deny" for level, _ in self.findings)
+            return any(finding.level == "deny" for finding in self.findings)
         except NotUnderstood:
             return False
         finally:
@@ -213,6 +226,9 @@ class Judge:
     def _redirects(self, redirects: list[Redirect], scope: Scope) -> None:
         for redirect in redirects:
             self._substitutions(redirect.target, scope)
+            document = redirect.operator in ("<<", "<<-", "<<<")
+            if not document and one_text(redirect.target, scope).text.startswith(("/dev/tcp/", "/dev/udp/")):
+                self.ask("it connects to the network")
             if redirect.operator in ("<", "<<", "<<-", "<<<", "<&"):
                 continue
             target = one_text(redirect.target, scope)
@@ -226,9 +242,9 @@ class Judge:
         elif path == "/proc/sysrq-trigger":
             self.deny("it can stop or restart the machine")
         elif path and (path == "/" or (path + "/").startswith(known.SYSTEM)):
-            self.ask(f"it writes to {path}, which belongs to the system")
+            self.ask(f"it writes to {path}, which belongs to the system", seen=True)
         elif path and (path + "/").startswith(HOME + "/"):
-            self.ask(f"it writes to {shown(path)}, outside the working folder")
+            self.ask(f"it writes to {shown(path)}, outside the working folder", seen=True)
         if path and not changes:
             scope.written.add(path)
 

@@ -76,7 +76,7 @@ def pkill(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
     if any(w in ("init", "systemd", "launchd", "systemd-logind", "sshd", "dbus-daemon") for w in words):
         judge.deny(f"{name} would end a process that the machine needs")
     elif any(_MATCHES_MANY.fullmatch(w) for w in words):
-        judge.ask(f"{name} would end more processes than one program's")
+        judge.ask(f"{name} would end more processes than one program's", seen=True)
 
 
 def lends_rights(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:

@@ -112,6 +112,8 @@ def judge(survey: Survey, name: str, rest: list[Piece], *, alone: bool) -> tuple
         return _by_flags(survey, name, rest)
     if _VERSION.fullmatch(name) and [p.text for p in rest if p.fixed] in (["--version"], ["-V"], ["-version"]):
         return ("reads", "") if len(rest) == 1 else _unknown(name)
+    if name == "openssl" and rest and rest[0].text in ("s_client", "s_time", "ocsp"):
+        return "beyond", f"openssl {rest[0].text} reaches the network"
     return _network(name) or _unknown(name)
 
 
@@ -132,6 +134,8 @@ def _unknown(name: str) -> tuple[Kind, str]:
 
 NETWORK = frozenset({
     "curl", "wget", "ssh", "scp", "sftp", "rsync", "ftp", "telnet", "ping", "dig", "nslookup", "host", "nc", "ncat",
+    "netcat", "mosh", "lftp", "tftp", "whois", "traceroute", "aria2c", "http", "https", "httpie", "xh", "aws", "az",
+    "gcloud", "gsutil", "s3cmd", "rclone", "gh", "glab", "hub",
 })  # fmt: skip
 """Programs that are there to reach the network."""
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from orkas.harness.commands.danger import findings_of
+from orkas.harness.commands.danger import judged
 from orkas.harness.commands.effects import effects_of
 from orkas.harness.commands.known import ALWAYS_ASK, INTERPRETERS, PRIVILEGE, SHELLS
 
@@ -85,7 +85,8 @@ def judge_typing(arguments: Mapping[str, Any], jobs: Jobs | None) -> tuple[Level
         return "edits", [f"it types into {job.name}"]
     if _is_plain(text, keys) and not job.beyond and not _is_prompt(job.command):
         return "edits", [f"it answers {job.name}"]
-    found = findings_of(text) if isinstance(text, str) else []
-    if denied := [reason for level, reason in found if level == "deny"]:
+    found = judged(text).findings if isinstance(text, str) else ()
+    if denied := [finding.reason for finding in found if finding.level == "deny"]:
         return "deny", denied
-    return "ask", [*(reason for _, reason in found), f"it types into {job.name}, which runs what it is told"]
+    asked = dict.fromkeys(finding.reason for finding in found)
+    return "ask", [*asked, f"it types into {job.name}, which runs what it is told"]

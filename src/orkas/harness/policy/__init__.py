@@ -51,13 +51,13 @@ def check_command(command: str) -> Verdict:
 
     ``deny``: the block list. ``ask``: what it does cannot be told from the text, or reaches beyond the working folder.
     """
-    from orkas.harness.commands.danger import findings_of  # the grammar is loaded with the first command
+    from orkas.harness.commands.danger import judged  # the grammar is loaded with the first command
 
-    found = findings_of(command)
-    denied = [reason for level, reason in found if level == "deny"]
+    found = judged(command).findings
+    denied = [finding.reason for finding in found if finding.level == "deny"]
     if denied:
         return Verdict("deny", denied)
-    asked = [reason for _, reason in found]
+    asked = list(dict.fromkeys(finding.reason for finding in found))
     if len(command) > _MAX_COMMAND and "<<" not in command:
         asked.append("it is too long to be read")
     return Verdict("ask", asked) if asked else _ALLOW
@@ -188,7 +188,8 @@ class Policy:
             asked = [why for name, why in _BEYOND.items() if walls and arguments.get(name) not in _NO]
             if isinstance(command, str) and (ours := _own_data(command, context.cwd)):
                 return Verdict("deny", [f"it changes {ours}, which is Orkas' own data"])
-            return Verdict("ask", [*verdict.reasons, *asked])
+            obeyed = _obeyed(command, context.cwd) if isinstance(command, str) else []
+            return Verdict("ask", [*verdict.reasons, *asked, *obeyed])
         if tool == "shell_job":
             level, reasons = _typed(arguments, context)
             return Verdict(level, reasons) if level in ("ask", "deny") else None
@@ -235,13 +236,14 @@ class Policy:
         """What a person is asked about a command, nothing when it only reads; whether mode ``edits`` approves it."""
         from orkas.harness.commands.effects import effects_of
         from orkas.harness.policy import surroundings
+        from orkas.harness.policy.removals import removes_much
 
         effects = effects_of(command)
         cwd, walls = context.cwd, context.sandbox != "off"
         odd = surroundings.harmful(effects, cwd, sandboxed=walls)
         if effects.kind == "reads":
             return odd, False
-        odd += surroundings.deletes_much(command, cwd)
+        odd += removes_much(command, cwd)
         within = effects.kind == "writes" or (walls and effects.kind == "unknown")
         return [*(effects.reasons or ("what it does is not known",)), *odd], within and not odd
 
@@ -310,26 +312,31 @@ def _is_name(path: str) -> bool:
 
 def _odd_path(tool: str, paths: Sequence[str], cwd: Path) -> Verdict | None:
     """What is said of files that other programs obey, whatever name leads to them."""
-    from orkas.harness.commands.known import is_git, plain_name
+    from orkas.harness.policy.obeyed import why
     from orkas.harness.policy.rules import is_device
-    from orkas.infra.sandbox.protected import NAMES
 
     for path in paths:
         if is_device(path):
             return Verdict("deny", [f"{path} names a device or another machine, not a file here"])
-        there = os.path.relpath(os.path.realpath(cwd / path), os.path.realpath(cwd))
-        for name in (path, there, os.path.realpath(cwd)):
-            parts = [plain_name(part) for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
-            if any(map(is_git, parts)):
-                return Verdict("ask", [f"{tool} changes {path}, from which git runs programs"])
-            if parts and (parts[0] in NAMES or parts[-1] == ".gitmodules"):
-                return Verdict("ask", [f"{tool} changes {path}, which other programs obey"])
+        if reason := why(path, cwd):
+            return Verdict("ask", [f"{tool} changes {path}, {reason}"])
     from orkas.harness.policy.surroundings import makes_repository
 
     if folder := makes_repository(paths, cwd):
-        why = f"{folder} is then a repository to git, which runs programs that its settings name"
-        return Verdict("ask", [f"{tool} changes {', '.join(paths)}: {why}"])
+        reason = f"{folder} is then a repository to git, which runs programs that its settings name"
+        return Verdict("ask", [f"{tool} changes {', '.join(paths)}: {reason}"])
     return None
+
+
+def _obeyed(command: str, cwd: Path) -> list[str]:
+    """What a command changes of what git and other programs obey."""
+    from orkas.harness.commands.effects import effects_of
+
+    if effects_of(command).kind == "reads":
+        return []
+    from orkas.harness.policy.obeyed import changed_by
+
+    return changed_by(command, cwd)
 
 
 def _own_data(command: str, cwd: Path) -> str:

@@ -184,10 +184,10 @@ def _command_met(rule: Rule, command: str) -> bool:
     words = rule.words
     if rule.level == "allow":
         return _all_allowed(words, command)
-    from orkas.harness.commands.danger import started
+    from orkas.harness.commands.danger import judged
 
-    commands, whole = started(command)
-    return not whole or any(_is_told(words, argv) for argv in commands)
+    line = judged(command)
+    return not line.whole or any(_is_told(words, one.argv) for one in line.commands)
 
 
 def _is_told(words: Sequence[str], argv: Sequence[str]) -> bool:

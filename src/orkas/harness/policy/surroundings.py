@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +18,8 @@ from orkas.infra.process import environment
 if TYPE_CHECKING:
     from orkas.harness.commands.effects import Effects
 
-__all__ = ["MANY_FILES", "deletes_much", "harmful", "is_our_data", "makes_repository"]
+__all__ = ["harmful", "is_our_data", "makes_repository"]
 
-MANY_FILES = 200
-"""Files that one command may remove without being asked about."""
 _SYSTEM = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
 """Programs of the system, also where the whole disk is the working folder."""
 _MAX_MATCHES = 1_000
@@ -72,25 +70,6 @@ def program_of_workspace(name: str, cwd: Path, search: str) -> bool:
 
 def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def files_below(paths: Iterable[str], cwd: Path, limit: int = MANY_FILES) -> int:
-    """How many files lie below these paths, counted up to ``limit`` + 1."""
-    count = 0
-    for path in paths:
-        waiting = [os.path.join(cwd, path)]  # noqa: PTH118
-        while waiting and count <= limit:
-            try:
-                with os.scandir(waiting.pop()) as entries:
-                    for entry in entries:
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(entry.path)
-                        count += 1
-                        if count > limit:
-                            break
-            except OSError:
-                count += 1
-    return count
 
 
 # git
@@ -189,25 +168,6 @@ _OF_A_REPOSITORY = frozenset({
 
 
 # all of it
-
-
-def deletes_much(command: str, cwd: Path) -> list[str]:
-    """What speaks against the deletions in a command, though they stay in the working folder."""
-    from orkas.harness.commands.danger import started
-
-    found: list[str] = []
-    for argv in started(command)[0]:
-        name = os.path.basename(argv[0]).casefold() if argv else ""  # noqa: PTH119
-        flags = [a for a in argv[1:] if a.startswith("-")]
-        if name in ("find", "gfind") and "-delete" in flags:
-            found.append("find -delete removes what it finds, however much that is")
-        elif name in ("rm", "grm") and any(re.match(r"-[a-zA-Z]*[rR]|--r", flag) for flag in flags):
-            targets = [a for a in argv[1:] if not a.startswith("-") and not a.startswith("/")]
-            if any(re.fullmatch(r"(.*/)?[*.?]+", target) for target in targets):
-                found.append("it removes everything in a folder")
-            elif files_below(targets, cwd) > MANY_FILES:
-                found.append(f"it removes more than {MANY_FILES} files")
-    return found
 
 
 def harmful(effects: Effects, cwd: Path, *, sandboxed: bool) -> list[str]:
