@@ -19,6 +19,8 @@ if hasattr(signal, "SIGQUIT"):
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this one
 
+os.umask(0o022)  # what most people have: what tests say of modes does not depend on the machine
+
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 """Data with right answers that is kept outside of the project; tests that need it skip where it is not."""
 
