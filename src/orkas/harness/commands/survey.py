@@ -16,7 +16,9 @@ from orkas.harness.commands.parser import parse
 from orkas.harness.commands.syntax import Group, Lit, Pipeline, Redirect, Script, Simple, Sub, Var, Word
 from orkas.harness.commands.words import HOME, Scope, arguments
 
-__all__ = ["MAX_BYTES", "MAX_COMMANDS", "MAX_DEPTH", "RANK", "Kind", "Part", "Piece", "Survey", "Unknown"]
+__all__ = [
+    "MAX_BYTES", "MAX_COMMANDS", "MAX_DEPTH", "RANK", "Kind", "Looks", "Part", "Piece", "Survey", "Unknown",
+]  # fmt: skip
 
 Kind: TypeAlias = Literal["reads", "writes", "beyond", "unknown"]
 """``reads``: changes nothing. ``writes``: changes files of the working folder. ``beyond``: changes others, or reaches
@@ -65,6 +67,21 @@ class Part(msgspec.Struct, frozen=True):
     """``argv`` is all of it, and nothing else is done beside it (no assignment, no redirection into a file)."""
     reason: str
     """A clause that says why it is not read-only; empty when it is."""
+    folder: str | None = None
+    """Where it runs, relative to the working folder or absolute; None: not known."""
+
+
+class Looks(msgspec.Struct, frozen=True):
+    """What is to be looked at on the disk before it is known that a command, or a part of one, only reads."""
+
+    programs: list[str] = msgspec.field(default_factory=list)
+    repositories: list[str] = msgspec.field(default_factory=list)
+    outside: list[str] = msgspec.field(default_factory=list)
+    inside: list[str] = msgspec.field(default_factory=list)
+
+    def add(self, other: Looks) -> None:
+        for name in self.__struct_fields__:
+            getattr(self, name).extend(getattr(other, name))
 
 
 Judge: TypeAlias = "Callable[..., tuple[Kind, str]]"
@@ -77,9 +94,13 @@ class Survey:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self.parts: list[Part] = []
-        self.programs: list[str] = []
-        self.outside: list[str] = []
-        self.inside: list[str] = []
+        self.reading = Looks()
+        """Of the parts that only read, of words and of redirections."""
+        self.acting = Looks()
+        """Of all other parts."""
+        self.looks = self.reading
+        self.quiet: set[int] = set()
+        """Which commands of the tree only read and run git."""
         self.written: list[str] = []
         self.beyond: list[str] = []
         self.scope = Scope()
@@ -97,10 +118,34 @@ class Survey:
         self._script(script)
         return script
 
-    def add(self, kind: Kind, argv: tuple[str, ...], reason: str = "", *, whole: bool = False) -> None:
-        self.parts.append(Part(kind, argv, whole, reason))
+    def add(
+        self,
+        kind: Kind,
+        argv: tuple[str, ...],
+        reason: str = "",
+        *,
+        whole: bool = False,
+        folder: str | None = None,
+    ) -> None:
+        self.parts.append(Part(kind, argv, whole, reason, folder))
         if len(self.parts) > MAX_COMMANDS:
             raise Unknown(f"it holds more than {MAX_COMMANDS} commands")
+
+    @property
+    def programs(self) -> list[str]:
+        return self.looks.programs
+
+    @property
+    def outside(self) -> list[str]:
+        return self.looks.outside
+
+    @property
+    def inside(self) -> list[str]:
+        return self.looks.inside
+
+    def works_in(self, folder: str) -> None:
+        """git reads in this folder."""
+        self.looks.repositories.append(folder)
 
     # the tree
 
@@ -223,11 +268,17 @@ class Survey:
                 self.add("reads", ())
             return
         whole = len(argv) == len(pieces) and not wrote
+        folder = self.scope.cwd
+        self.looks = Looks()
         try:
             kind, reason = self.program(pieces, alone=alone)
         except Unknown as odd:
             kind, reason = "unknown", str(odd)
-        self.add(kind, argv, reason, whole=whole)
+        (self.reading if kind == "reads" else self.acting).add(self.looks)
+        if kind == "reads" and self.looks.repositories:
+            self.quiet.add(id(command))
+        self.looks = self.reading
+        self.add(kind, argv, reason, whole=whole, folder=folder)
 
     def program(self, pieces: list[Piece], *, alone: bool = False) -> tuple[Kind, str]:
         """What this program does with these arguments.
