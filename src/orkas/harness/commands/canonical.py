@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from orkas.harness.commands.syntax import Group, Lit, Pipeline, Script, Simple, Sub, Var, Word
 
-__all__ = ["quoted"]
+__all__ = ["in_quotes", "quoted"]
 
 
 class _NotPlain(Exception):
@@ -63,7 +63,7 @@ class _Writer:
             raise _NotPlain
         for i, part in enumerate(word):
             if isinstance(part, Lit):
-                text += _in_quotes(part.text) if part.quoted else _bare(part.text, first=i == 0, sets="[" in bare)
+                text += in_quotes(part.text) if part.quoted else _bare(part.text, first=i == 0, sets="[" in bare)
             elif isinstance(part, Var):
                 if part.operator or part.operand:
                     raise _NotPlain
@@ -79,7 +79,7 @@ class _Writer:
         return f'"{inner}"' if part.quoted else inner
 
 
-def _in_quotes(text: str) -> str:
+def in_quotes(text: str) -> str:
     """Also a word that needs none: in quotes it is no reserved word and no assignment."""
     return "'" + text.replace("'", "'\\''") + "'"
 
@@ -93,11 +93,11 @@ def _bare(text: str, *, first: bool, sets: bool) -> str:
             found, text = "~/", text[1:]
     for char in text:
         if char in "*?" or (sets and char in "[]!^-"):
-            found += _in_quotes(plain) if plain else ""
+            found += in_quotes(plain) if plain else ""
             plain = ""
             found += char
         else:
             plain += char
     if plain or not found:
-        found += _in_quotes(plain)
+        found += in_quotes(plain)
     return found

@@ -84,7 +84,7 @@ _TAKE_ASSIGNMENTS = frozenset({"alias", "declare", "export", "local", "readonly"
 
 def _written_again(script: Script, survey: Survey, kind: Kind) -> str | None:
     """The text in quotes, where all that does more than read is told to the last argument, or nothing does."""
-    from orkas.harness.commands.canonical import quoted
+    from orkas.harness.commands.canonical import in_quotes, quoted
     from orkas.harness.commands.git_reading import QUIET
 
     if kind == "reads":
@@ -92,7 +92,7 @@ def _written_again(script: Script, survey: Survey, kind: Kind) -> str | None:
     acting = [part for part in survey.parts if part.kind != "reads"]
     if not all(part.whole and part.argv[0] not in _TAKE_ASSIGNMENTS for part in acting):
         return None
-    quiet = "".join(f"{name}='{value}' " for name, value in QUIET.items())
+    quiet = "".join(f"{name}={in_quotes(value)} " for name, value in QUIET.items())
     return quoted(script, dict.fromkeys(survey.quiet, quiet))
 
 

@@ -12,9 +12,7 @@ __all__ = ["QUIET", "ROWS", "checks_signatures", "reads"]
 
 _SETTINGS = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null", "diff.ignoreSubmodules": "dirty"}
 QUIET = {
-    "GIT_CONFIG_COUNT": str(len(_SETTINGS)),
-    **{f"GIT_CONFIG_KEY_{n}": key for n, key in enumerate(_SETTINGS)},
-    **{f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(_SETTINGS.values())},
+    "GIT_CONFIG_PARAMETERS": " ".join(f"'{key}={value}'" for key, value in _SETTINGS.items()),
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_PAGER": "cat",

@@ -154,9 +154,13 @@ def _settings(path: Path, root: Path) -> None:
 
 _BY_VALUE = {
     "log.showsignature": r"false", "status.submodulesummary": r"false|0", "diff.submodule": r"log|short",
-    "extensions.worktreeconfig": r"\w*",
 }  # fmt: skip
 """Settings of which some values alone are harmless: others start gpg, or git in a submodule of an earlier time."""
+_INERT = re.compile(
+    r"extensions\.worktreeconfig|core\.hookspath|remote\..+\.(gh-resolved|tagopt)|lfs\.repositoryformatversion",
+    re.IGNORECASE,
+)
+"""Settings that start nothing while git reads: hooks are off then."""
 _FORMAT = re.compile(r"format\.pretty|.*\.sort", re.IGNORECASE)
 
 
@@ -168,7 +172,7 @@ def _is_harmless(name: str, value: str) -> bool:
         return re.fullmatch(wanted, value) is not None
     if _FORMAT.fullmatch(name) and ("\\" in value or checks_signatures(value.replace('"', ""))):
         return False
-    return is_harmless(name)
+    return is_harmless(name) or _INERT.fullmatch(name) is not None
 
 
 def _is_own_tree(name: str, value: str, path: Path, root: Path) -> bool:

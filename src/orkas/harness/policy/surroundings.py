@@ -152,7 +152,10 @@ def harmful(effects: Effects, cwd: Path, *, sandboxed: bool, named: bool = False
             for name in reading.programs
             if name not in BUILTINS and program_of_workspace(name, cwd, search)
         ]
-        settings = (settings_that_run(cwd / folder) for folder in dict.fromkeys(reading.repositories))
+        folders = dict.fromkeys(reading.repositories)
+        if effects.written and any(folder != "." for folder in folders):
+            found.append("git reads a folder that the same command may change")
+        settings = (settings_that_run(cwd / folder) for folder in folders)
         found += [f"the settings of this repository can run a program ({odd})" for odd in settings if odd]
     if folder := makes_repository(effects.written, cwd):
         found.append(f"{folder} is then a repository to git, which runs programs that its settings name")
