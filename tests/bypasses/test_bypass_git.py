@@ -337,6 +337,53 @@ def test_ordinary_repositories_are_read_unasked(tmp_path: Path) -> None:
         assert said(clone, command) == "ask", command
 
 
+@pytest.mark.parametrize("command", [
+    "for i in 1 2; do git diff; cd sub; done", "cd sub && false && cd ..; git diff", "if ! cd sub; then :; else git diff; fi",
+    "cd sub && cd nowhere && cd ../..; git diff", "cd sub || :; git diff", "while git diff; do cd sub || break; done",
+    "{ cd sub; } && git diff", "cd sub; cd . && git diff",
+])  # fmt: skip
+def test_the_folder_that_git_reads_is_the_one_it_is_in(trap: Trap, command: str) -> None:
+    """What is said of a folder is of none that a line may be in instead."""
+    repository(trap.work / "sub")
+    trap.config("[diff]\n\texternal = EVIL\n", "sub/.git/config")
+    assert said(trap.work, "git diff") == "allow"
+    assert said(trap.work, command) == said(trap.work, f"make; {command}", "make") == "ask"
+    assert trap.sprung(command)
+    assert said(trap.work, command.replace("git diff", "make"), "make") == "ask"
+
+
+@pytest.mark.parametrize("command", ["true || cd sub && git diff", "! cd sub/x && git diff", "if cd sub/x; then :; else git diff; fi"])
+def test_nor_one_that_it_may_not_be_in(trap: Trap, command: str) -> None:
+    repository(trap.work / "sub")
+    trap.config("[diff]\n\texternal = EVIL\n")
+    assert said(trap.work / "sub", "git diff") == "allow"
+    assert said(trap.work, command) == "ask"
+    assert trap.sprung(command)
+
+
+SAYS = r"""
+for word; do printf '<%s>' "$word"; done; [ -t 0 ] || timeout 1 cat; echo err >&2; exit 3
+"""
+
+
+@pytest.mark.parametrize("line", [
+    "ls; ./say 'a b' c\\ d \"e\\$f\" '' \\*", "echo x | ./say -n '*' 2>&1 | sort", "./say ~ ~/x a~ && ls || ./say no > /dev/null",
+    "! ./say x | cat; echo $?", "( cat f; ./say 'it'\\''s' ) | tr a b", "echo \"$(cat f)\" | ./say {} a=b ']' if", "ls -d */ f?; ./say # x\necho y",
+    "./say <<< 'a b' 2> /dev/null; cat f", "cat f && ./say $'a\\tb' \\\n c; ls",
+])  # fmt: skip
+def test_a_line_that_is_written_again_means_the_same(tmp_path: Path, line: str) -> None:
+    (tmp_path / "say").write_text(f"#!/bin/sh\n{SAYS}")
+    (tmp_path / "say").chmod(0o755)
+    (tmp_path / "f").write_text("abc\n")
+    text, _ = as_judged(line)
+    assert text != line
+    one, two = (
+        subprocess.run(["bash", "-c", t], cwd=tmp_path, env=ENV, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        for t in (line, text)
+    )
+    assert (one.returncode, one.stdout, one.stderr) == (two.returncode, two.stdout, two.stderr), text
+
+
 def test_a_folder_that_the_same_line_puts_there_is_not_read_unasked(trap: Trap) -> None:
     with_submodule(trap, "evil")
     for command in ("mv evil x && cd x && git status", "cp -r evil x && git -C x diff"):

@@ -37,6 +37,7 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/urandom"})
 _GROUPS = ("(", "{", "if", "loop", "for")
 _FLAG_WITH_PATH = re.compile(r"(?:=|^-[A-Za-z]+)((?:/|~|\.\.(?:/|$)).*)", re.DOTALL)
+_MOVE = (("cd",), ("pushd",), ("popd",))
 _VALUES = frozenset({"", ":-", "-", ":+", "+", "#", "##", "%", "%%"})
 """Operators of ``${x…}`` that neither set nor evaluate anything."""
 
@@ -105,6 +106,8 @@ class Survey:
         self.beyond: list[str] = []
         self.scope = Scope()
         self._depth = 0
+        self._moves = 0
+        """So often it went to another folder."""
 
     def command(self, command: str) -> Script:
         if len(command.encode(errors="surrogatepass")) > MAX_BYTES:
@@ -150,15 +153,20 @@ class Survey:
     # the tree
 
     def _script(self, script: Script) -> None:
-        """In a row of ``&&`` each command may count on the ``cd`` before it; behind the row it may not."""
-        certain = self.scope.cwd
+        """In a row of ``&&`` alone each command may count on the ``cd`` before it; behind the row, where not all of it
+        need have run, it may not."""
+        moves, either = self._moves, False
         for pipeline in script:
             if pipeline.background:
                 raise Unknown("it leaves a program running in the background")
-            if pipeline.after != "&&" and self.scope.cwd != certain:
-                self.scope.cwd = certain = None
+            either = pipeline.after == "||" or (either and pipeline.after == "&&")
+            if pipeline.after != "&&" and self._moves != moves:
+                self.scope.cwd, moves = None, self._moves
+            before = self._moves
             self._pipeline(pipeline)
-        if self.scope.cwd != certain and script[-1].after:
+            if self._moves != before and (either or pipeline.words):
+                self.scope.cwd = None
+        if self._moves != moves and script[-1].after:
             self.scope.cwd = None
 
     def _pipeline(self, pipeline: Pipeline) -> None:
@@ -177,13 +185,17 @@ class Survey:
         for word in group.words:
             self._piece(word)
         self._redirects(group.redirects)
-        before = self.scope.cwd
+        before, moves = self.scope.cwd, self._moves
         for body in group.bodies:
             self._script(body)
+            if self._moves == moves:
+                continue
+            if group.kind in ("loop", "for"):
+                raise Unknown("it goes to another folder again and again")
+            if group.kind != "(":
+                self.scope.cwd = None
         if group.kind == "(":
-            self.scope.cwd = before
-        elif self.scope.cwd != before:
-            self.scope.cwd = None
+            self.scope.cwd, self._moves = before, moves
         self._depth -= 1
 
     def _deeper(self) -> None:
@@ -228,9 +240,9 @@ class Survey:
                 if part.kind == ">(":
                     raise Unknown("it feeds a program through >(…)")
                 self._deeper()
-                cwd = self.scope.cwd
+                before = self.scope.cwd, self._moves
                 self._script(part.script)
-                self.scope.cwd = cwd
+                self.scope.cwd, self._moves = before
                 self._depth -= 1
 
     def _piece(self, word: Word) -> Piece:
@@ -274,6 +286,8 @@ class Survey:
             kind, reason = self.program(pieces, alone=alone)
         except Unknown as odd:
             kind, reason = "unknown", str(odd)
+            if argv[:1] in _MOVE:
+                self.scope.cwd = None
         (self.reading if kind == "reads" else self.acting).add(self.looks)
         if kind == "reads" and self.looks.repositories:
             self.quiet.add(id(command))
@@ -336,6 +350,7 @@ class Survey:
         path = self.scope.path(piece.text)
         self.read(piece)
         if alone:
+            self._moves += 1
             self.scope.cwd = path
 
 
