@@ -217,6 +217,29 @@ def test_an_index_in_another_form_hides_no_submodule(trap: Trap, settings: tuple
     assert said(trap.work, "git status") == "ask"
 
 
+def test_an_index_of_odd_entries_hides_no_submodule(trap: Trap) -> None:
+    """git looks at some bits alone of what an entry is."""
+    with_submodule(trap)
+    (trap.work / ".gitmodules").write_text('[submodule "sub"]\n\tpath = sub\n\turl = ./sub\n\tignore = none\n')
+    index = trap.work / ".git/index"
+    index.write_bytes(index.read_bytes().replace(b"\0\0\xe0\0", b"\0\1\xe1\xed"))
+    assert said(trap.work, "git status") == "ask"
+    assert trap.sprung("git status")
+    index.write_bytes(index.read_bytes()[:200])
+    assert said(trap.work, "git status") == "ask"
+
+
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="no /proc")
+def test_a_folder_that_is_another_for_each_process(trap: Trap) -> None:
+    evil = repository(trap.work / "evil")
+    trap.config("[diff]\n\texternal = EVIL\n", "evil/.git/config")
+    (trap.work / "link").symlink_to("/proc/self/cwd/evil")
+    (trap.work / "out").symlink_to("/proc/self/cwd/../RAN")
+    assert evil.exists() and trap.sprung("cd link && git diff")
+    assert said(trap.work, "cd link && git diff") == said(trap.work, "git -C link diff") == "ask"
+    assert said(trap.work, "cat out", sandbox="off") == said(trap.work, "touch out", "touch out") == "ask"
+
+
 def test_a_file_that_looks_like_a_submodule_to_nobody(trap: Trap) -> None:
     """Bytes of an index that are no entry, and a folder with a .git that is none: nothing of it is asked about."""
     (trap.work / "g\x01\u00e0").write_text("x" * 0xE000)

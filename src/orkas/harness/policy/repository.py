@@ -15,7 +15,7 @@ from pathlib import Path
 
 from orkas.infra.sandbox.repositories import trail
 
-__all__ = ["settings_that_run"]
+__all__ = ["is_another_for_each", "settings_that_run"]
 
 _MAX_TEXT = 100_000
 _MAX_INDEX = 64_000_000
@@ -32,6 +32,7 @@ def settings_that_run(cwd: Path) -> str:
     """The first setting, or oddity, of the repository that this folder belongs to of which it is not known that it runs
     nothing; empty when there is none."""
     try:
+        _must_stay(cwd)
         here = Path(os.path.realpath(cwd))
         for folder in (here, *here.parents):
             if os.path.lexists(marker := folder / ".git"):
@@ -105,10 +106,19 @@ def _must_be_one(git: Path, common: Path) -> None:
 # files
 
 
-def _content(path: Path, most: int) -> bytes:
-    """What git would read under this name. Not a pipe, and nothing that is another file for each process."""
-    if any(step.parts[1:2] in (("proc",), ("dev",)) for step in trail(Path("/"), path)):
+def is_another_for_each(path: Path) -> bool:
+    """Whether a path leads through ``/proc`` or ``/dev``, where each process finds something of its own."""
+    return any(step.parts[1:2] in (("proc",), ("dev",)) for step in trail(Path("/"), path))
+
+
+def _must_stay(path: Path) -> None:
+    if is_another_for_each(path):
         raise _Odd(f"{path.name} leads to a device")
+
+
+def _content(path: Path, most: int) -> bytes:
+    """What git would read under this name. Not a pipe."""
+    _must_stay(path)
     if not path.is_file():
         raise _Odd(_UNREADABLE)
     with path.open("rb") as file:
@@ -179,6 +189,7 @@ def _is_own_tree(name: str, value: str, path: Path, root: Path) -> bool:
     """The setting by which the git folder of a submodule names the submodule itself."""
     if name.casefold() != "core.worktree" or not re.fullmatch(r"[^\"\\#;]+", value):
         return False
+    _must_stay(path.parent / value)
     return os.path.realpath(path.parent / value) == os.path.realpath(root)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from orkas.harness.commands.known import plain_name
 from orkas.harness.commands.reading import BUILTINS
-from orkas.harness.policy.repository import settings_that_run
+from orkas.harness.policy.repository import is_another_for_each, settings_that_run
 from orkas.infra.paths import is_ours
 from orkas.infra.process import environment
 
@@ -35,7 +35,8 @@ def leads_out(path: str, cwd: Path, *, existing: bool) -> bool:
     whole = os.path.join(cwd, os.path.expanduser(path))  # noqa: PTH111, PTH118 - kept as written until it is resolved
     if existing and not os.path.lexists(whole):
         return False
-    return not Path(os.path.realpath(whole)).is_relative_to(os.path.realpath(cwd))
+    inside = Path(os.path.realpath(whole)).is_relative_to(os.path.realpath(cwd))
+    return not inside or is_another_for_each(Path(whole))
 
 
 def _matches_lead_out(pattern: str, cwd: Path) -> bool:
