@@ -380,8 +380,10 @@ class Agent:
         """
         found = next((job for job in self.jobs if job.name == name), None)
         if found is None:
-            names = ", ".join(job.name for job in self.jobs) or "none"
-            raise UsageError(f"there is no background job {name!r}", hint=f"there are: {names}")
+            names = ", ".join(job.name for job in self.jobs)
+            raise UsageError(
+                f"there is no background job {name!r}", hint=f"there are {names}" if names else "nothing runs there"
+            )
         found.told.add("user")
         found.stop()
         await in_thread(found.wait, _ENDING_JOB_S)

@@ -106,7 +106,7 @@ class Rules:
         table = config.content().get("policy", {})
         if not isinstance(table, dict) or set(table) - set(LEVELS):
             raise UsageError(
-                "[policy] in config.toml can hold allow, ask and deny", hint="each is a list of rules"
+                f"[policy] in {home() / 'config.toml'} can hold allow, ask and deny", hint="each is a list of rules"
             )
         found = []
         for level in LEVELS:

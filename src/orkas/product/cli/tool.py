@@ -78,6 +78,10 @@ def _called(options: argparse.Namespace) -> int:
 
     tools = {tool.name: tool for tool in _offered(options)}
     if options.name not in tools:
+        from orkas.app.toolbox import absent
+
+        if why := absent(options.name):
+            raise UsageError(f"the tool {options.name!r} is not offered", hint=why)
         there = f"there are {', '.join(tools)}" if tools else "--tools says which there are"
         raise UsageError(f"there is no tool {options.name!r}", hint=f"{there}; one of your own: --tools FILE.py")
     call = ToolCall(id=f"call_{new_id()}", name=options.name, arguments=_arguments(options.arguments))
