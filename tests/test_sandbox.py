@@ -212,7 +212,8 @@ async def test_hints_at_what_can_be_asked_for(wrapped: Walled) -> None:
 @linux
 async def test_exit_codes_and_signals_are_those_of_the_command(walled: Walled) -> None:
     assert "[exit code 7]" in await walled.text("exit 7")
-    assert "killed by SIGKILL" in await walled.text("kill -9 $$")
+    assert "[exit code 137, killed by SIGKILL]" in await walled.text("kill -9 $$")
+    assert "[exit code 137, as if killed by SIGKILL]" in await walled.text("exit 137")
     assert "[exit code 127]" in await walled.text("no-such-program-anywhere")
     assert "bye" in await walled.text("trap 'echo bye; exit' TERM; kill $$; sleep 5")
 

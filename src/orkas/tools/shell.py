@@ -301,11 +301,22 @@ def _ending(ended: process.Ended, limit: float) -> list[str]:
         )
     if ended.left_running:
         notes.append("[processes that the command left running were ended with it]")
-    return [*notes, f"[exit code {ended.code}{_signal_name(ended.code)}]"]
+    return [*notes, f"[exit code {ended.code}{_killed(ended.code, ended.killed_by)}]"]
 
 
-def _signal_name(code: int) -> str:
+_OF_CHILDREN = frozenset({
+    "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGINT", "SIGKILL", "SIGPIPE", "SIGSEGV", "SIGSYS", "SIGTERM",
+})  # fmt: skip
+"""By these programs usually die; other codes above 128 (129 of git) are more often errors of their own."""
+
+
+def _killed(code: int, by: int) -> str:
+    """By which signal the command was killed. A shell exits with a code above 128 where a program of it was killed,
+    and so can anybody: of an exit nobody knows."""
     try:
-        return f", killed by {signal.Signals(code - 128).name}" if code > 128 else ""
+        name = signal.Signals(by or code - 128).name
     except ValueError:
         return ""
+    if by:
+        return f", killed by {name}"
+    return f", as if killed by {name}" if name in _OF_CHILDREN else ""
