@@ -218,13 +218,20 @@ _OF_THE_NETWORK = re.compile(
     r"|ENETUNREACH|address family not supported", re.IGNORECASE
 )  # fmt: skip
 _OF_THE_DISK = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
+_OF_GIT = re.compile(
+    r"could not (?:write|lock) config file|\.git(?:modules)?\b[^\n]{0,300}(?:resource busy|read-only file system)"
+    r"|read-only file system[^\n]{0,300}\.git\b", re.IGNORECASE
+)  # fmt: skip
 
 
 def _forbidden(output: Output, given: ShellInput, ended: process.Ended) -> list[str]:
-    """What a failed command may have met: the walls, and how to ask for more."""
+    """What a failed command may have met: the walls, and how to ask for more. git may go on without what it could
+    not write, and end well."""
+    end = output.tail().decode(errors="replace") or output.head().decode(errors="replace")
+    if ended.code is not None and _OF_GIT.search(end):
+        return ["[the sandbox holds git's settings and hooks as they are; with outside: true the user is asked]"]
     if not ended.code:
         return []
-    end = output.tail().decode(errors="replace") or output.head().decode(errors="replace")
     if not given.network and (_OF_THE_NETWORK.search(end) or (not end and reaches_network(given.command))):
         return ["[the sandbox has no network; if it is needed, call again with network: true, and the user is asked]"]
     if _OF_THE_DISK.search(end):

@@ -125,6 +125,14 @@ class Beneath:
         except OSError:
             return []
 
+    def kinds(self, path: Path) -> dict[str, str]:
+        """What lies in a folder, each with its kind as of ``Seen``; nothing in what is none."""
+        try:
+            with self._steps(path.relative_to(self.root).parts) as descriptors:
+                return {name: _kind(descriptors[-1], name) for name in _listed(".", descriptors[-1])}
+        except OSError:
+            return {}
+
     def set_aside(self, path: Path) -> str:
         """Rename it to a name that nobody obeys, beside itself; returns that.
 
@@ -189,6 +197,15 @@ def _listed(name: str, folder: int) -> list[str]:
         return sorted(os.listdir(descriptor))
     finally:
         os.close(descriptor)
+
+
+def _kind(folder: int, name: str) -> str:
+    try:
+        mode = os.lstat(name, dir_fd=folder).st_mode
+    except OSError:
+        return "missing"
+    kinds = {stat.S_IFREG: "file", stat.S_IFLNK: "link", stat.S_IFDIR: "folder"}
+    return kinds.get(stat.S_IFMT(mode), "other")
 
 
 def _seen(folder: int, name: str, left: list[int], within: str) -> Seen:
