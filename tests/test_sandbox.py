@@ -206,6 +206,17 @@ async def test_hints_at_what_can_be_asked_for(wrapped: Walled) -> None:
     assert "network: true" in await wrapped.text("curl -s http://example.org || exit 6")
 
 
+@linux
+async def test_a_held_setting_of_git_is_explained_once(wrapped: Walled) -> None:
+    git("init", "-q", "-b", "main", ".", cwd=wrapped.work)
+    told = "[the sandbox holds git's settings and hooks as they are; with outside: true the user is asked]"
+    for command in ("git config user.email a@b", "git remote add o /x; git config user.name x", "echo x > .git/hooks/pre-commit"):
+        text = await wrapped.text(command)
+        assert text.count("outside: true") == 1 and told in text
+    for command in ("git log", "cat .git/config", "false", "touch /etc/x"):
+        assert told not in await wrapped.text(command)
+
+
 # how it ends
 
 

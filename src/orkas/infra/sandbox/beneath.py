@@ -125,11 +125,14 @@ class Beneath:
         except OSError:
             return []
 
-    def kinds(self, path: Path) -> dict[str, str]:
-        """What lies in a folder, each with its kind as of ``Seen``; nothing in what is none."""
+    def kinds(self, path: Path) -> dict[str, str] | None:
+        """What lies in a folder, each with its kind as of ``Seen``; nothing in what is none; None: it cannot be listed,
+        though others may go through it."""
         try:
             with self._steps(path.relative_to(self.root).parts) as descriptors:
                 return {name: _kind(descriptors[-1], name) for name in _listed(".", descriptors[-1])}
+        except PermissionError:
+            return None
         except OSError:
             return {}
 
@@ -181,7 +184,7 @@ def _entered(folder: int, name: str) -> int:
 
 
 def _set_aside(folder: int, name: str) -> str:
-    aside = f"{name[:200]}{_SUFFIX}"
+    aside = os.fsdecode(os.fsencode(name)[:200]) + _SUFFIX  # systems count bytes
     try:
         os.lstat(aside, dir_fd=folder)
         aside += f"-{secrets.token_hex(4)}"

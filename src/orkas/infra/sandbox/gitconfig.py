@@ -131,8 +131,8 @@ def names_submodules(text: str) -> bool:
             continue
         found = _LINE.fullmatch(line)
         key, value = (found[1].lower(), found[2] or "") if found else ("", "")
-        if not within or not _is_harmless("submodule", key, value, _OF_SUBMODULES):
-            return False
+        if not within or not _is_harmless("submodule", key, value, _OF_SUBMODULES) or "#" in value or ";" in value:
+            return False  # behind these signs comes a comment: git reads another value than stands there
         if key == "path" and not _stays_below(value):
             return False
     return True
@@ -150,4 +150,4 @@ def _is_harmless(section: str, key: str, value: str, allowed: Container[str] | N
         return False
     if key != "name" and ('"' in value or "\\" in value):  # words that git puts together otherwise than they look
         return False
-    return not (key.endswith("url") and ("::" in value or value.startswith("-")))
+    return not (key.endswith("url") and ("::" in value or "://-" in value or value.startswith("-")))

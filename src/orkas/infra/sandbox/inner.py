@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,11 +16,12 @@ from orkas.infra.sandbox.beneath import Beneath, is_aside
 from orkas.infra.sandbox.gitconfig import entries
 from orkas.infra.sandbox.repositories import is_git_folder
 
-__all__ = ["INNER", "Inside", "inside", "is_honest", "work_tree"]
+__all__ = ["INNER", "Inside", "inside", "is_honest", "is_tree", "work_tree"]
 
 INNER = ("modules", "worktrees")
 _MOST = 20_000
 """Folders that are looked at in those of one repository."""
+_DEEPEST = 40
 _BACK = "../.."
 """From the git folder of a worktree to that of its repository, as git writes it."""
 
@@ -32,7 +32,7 @@ class Inside(Struct):
     folders: list[Path]
     """Git folders, and those in them; who holds another comes before it."""
     odd: list[Path]
-    """What is no folder: a link that git would follow, and the like."""
+    """What cannot be looked into and might be followed by git: links, folders that cannot be listed, and the like."""
     whole: bool = True
     """Everything was looked at."""
 
@@ -41,34 +41,47 @@ def inside(beneath: Beneath, git: Path) -> Inside:
     """Look for them, never through a link."""
     found = Inside([], [])
     waiting = deque[Path]()
-    _enter(git, beneath.kinds(git), INNER, waiting, found)
+    _enter(beneath, git, waiting, found, of_git=True)
     for _ in range(_MOST):
         if not waiting:
             return found
         here = waiting.popleft()
-        kinds = beneath.kinds(here)
-        if is_git_folder(kinds):
-            found.folders.append(here)
-        _enter(here, kinds, INNER if is_git_folder(kinds) else kinds, waiting, found)
+        if len(here.parts) - len(git.parts) > _DEEPEST and not is_aside(here.name):
+            found.odd.append(here)
+        else:
+            _enter(beneath, here, waiting, found, of_git=False)
     found.whole = False
     return found
 
 
-def _enter(folder: Path, kinds: dict[str, str], names: Iterable[str], waiting: deque[Path], found: Inside) -> None:
-    for name in names:
+def _enter(beneath: Beneath, folder: Path, waiting: deque[Path], found: Inside, *, of_git: bool) -> None:
+    kinds = beneath.kinds(folder)
+    if kinds is None:
+        unseen = [folder / name for name in INNER] if of_git else [folder]
+        found.odd += [path for path in unseen if beneath.seen(path).kind != "missing" and not is_aside(path.name)]
+        return
+    if is_git_folder(kinds) and not of_git:
+        found.folders.append(folder)
+        of_git = True
+    for name in INNER if of_git else kinds:
         if kinds.get(name) == "folder":
             waiting.append(folder / name)
         elif kinds.get(name) in ("link", "other") and not is_aside(name):
             found.odd.append(folder / name)
 
 
+def is_tree(beneath: Beneath, git: Path) -> bool:
+    """It lies where the git folder of a worktree does."""
+    return git.parent.name == "worktrees" and is_git_folder(beneath.kinds(git.parent.parent) or ())
+
+
 def is_honest(beneath: Beneath, git: Path) -> bool:
     """This new git folder leads nowhere but where git would have let it lead: a worktree to the repository that it lies
     in and to a folder in the working folder, a submodule nowhere."""
-    kinds = beneath.kinds(git)
+    kinds = beneath.kinds(git) or {}
     if kinds.get("HEAD") != "file":
         return False
-    if git.parent.name != "worktrees":
+    if not is_tree(beneath, git):
         return "commondir" not in kinds
     back, tree = beneath.text(git / "commondir"), beneath.text(git / "gitdir")
     if back is None or tree is None or back.strip() != _BACK:

@@ -46,8 +46,8 @@ def search(cwd: Path, most: int = LOOK) -> Repositories:
         here = near.popleft() if near else far.popleft()
         try:
             looked, names, inner = _looked_at(here, most)
-        except OSError:
-            continue
+        except OSError:  # it cannot be listed, but git may go through it
+            looked, names, inner = 1, {name for name in _OF_GIT if os.path.lexists(here / name)}, []
         most -= looked
         if ".git" in names:
             pointers[here / ".git"] = None

@@ -20,7 +20,7 @@ from pathlib import Path
 from orkas.infra.sandbox.beneath import Beneath, Seen, is_aside
 from orkas.infra.sandbox.folders import homes, is_below
 from orkas.infra.sandbox.gitconfig import harmless, names_submodules
-from orkas.infra.sandbox.inner import INNER, inside, is_honest, work_tree
+from orkas.infra.sandbox.inner import INNER, inside, is_honest, is_tree, work_tree
 from orkas.infra.sandbox.profile import Profile
 from orkas.infra.sandbox.repositories import LOOK, LOOK_AFTER, led_to, search
 
@@ -28,6 +28,7 @@ __all__ = ["Restorer"]
 
 _TRIES = 3
 """Somebody in the background may make it again meanwhile."""
+_PASSES = 20
 _MOST_CONFIG = 200_000
 _CROWD = "the command made so many files that not all repositories among them were found"
 _BROKEN = {
@@ -44,6 +45,8 @@ class Restorer:
         self._cwd = profile.cwd
         self._notes = notes
         self._settled = False
+        self._moved = 0
+        """So often something was set aside."""
         self._lock = threading.Lock()
         self._whole = profile.repositories.whole
         self._known = {*profile.repositories.pointers, *profile.repositories.folders}
@@ -130,16 +133,25 @@ class Restorer:
 
     def _refuse(self, beneath: Beneath, path: Path, so: str = "") -> None:
         try:
-            aside = beneath.set_aside(path)
+            aside = self._set_aside(beneath, path)
         except FileNotFoundError:
             return
-        self._notes.append(f"{self._name(path)} is not for commands to make; it lies in {aside} now{so}")
+        self._tell(f"{self._name(path)} is not for commands to make; it lies in {aside} now{so}")
+
+    def _set_aside(self, beneath: Beneath, path: Path) -> str:
+        aside = beneath.set_aside(path)
+        self._moved += 1
+        return aside
+
+    def _tell(self, note: str) -> None:
+        if note not in self._notes:
+            self._notes.append(note)
 
     def _put_back(self, beneath: Beneath, path: Path, before: Seen) -> None:
         beneath.clear_the_way(path)
         aside = ""
         if beneath.seen(path).kind != "missing":
-            aside = f"; what the command wrote lies in {beneath.set_aside(path)}"
+            aside = f"; what the command wrote lies in {self._set_aside(beneath, path)}"
         if beneath.write(path, before):
             self._notes.append(f"{self._name(path)} is not for commands to change; it was put back{aside}")
         else:
@@ -149,18 +161,19 @@ class Restorer:
     # repositories that the command made
 
     def _look_for_new(self, beneath: Beneath) -> None:
-        for _ in range(_TRIES):  # what was set aside has another name now, which something else may lead to
-            told = len(self._notes)
+        for _ in range(_PASSES):  # what was set aside has another name now, which something else may lead to
+            moved = self._moved
             self._look_once(beneath)
-            if len(self._notes) == told:
+            if moved == self._moved:
                 return
+        self._tell("the command left so much to be set aside that not all of it was looked at: look at it")
 
     def _look_once(self, beneath: Beneath) -> None:
         for git in self._gits:
             self._look_inside(beneath, git)
         now = search(self._cwd, LOOK_AFTER if self._whole else LOOK)
         if self._whole and not now.whole:
-            self._tell_crowd()
+            self._tell(_CROWD)
         for pointer in now.pointers:
             if pointer not in self._known and led_to(self._cwd, pointer) is None:
                 self._outside(beneath, pointer)
@@ -178,23 +191,25 @@ class Restorer:
             if is_honest(beneath, folder) or is_aside(folder.name):
                 self._make_harmless(beneath, folder)
             else:
-                self._refuse(beneath, folder, f", and {_BROKEN[folder.parent.name == 'worktrees']}")
+                self._refuse_new(beneath, folder, f", and {_BROKEN[is_tree(beneath, folder)]}")
         for path in found.odd:
             if path not in self._known:
-                self._refuse(beneath, path)
+                self._refuse_new(beneath, path)
         if not found.whole:
             self._refuse_crowd(beneath, git)
 
     def _refuse_crowd(self, beneath: Beneath, git: Path) -> None:
         for name in INNER:
             if any(git / name in path.parents for path in self._known):
-                self._tell_crowd()
+                self._tell(_CROWD)
             elif beneath.seen(git / name).kind != "missing":
-                self._refuse(beneath, git / name)
+                self._refuse_new(beneath, git / name)
 
-    def _tell_crowd(self) -> None:
-        if _CROWD not in self._notes:
-            self._notes.append(_CROWD)
+    def _refuse_new(self, beneath: Beneath, path: Path, so: str = "") -> None:
+        try:
+            self._refuse(beneath, path, so)
+        except OSError as error:
+            self._tell(f"{self._name(path)} is new and could not be set aside: {error.strerror}")
 
     def _make_harmless(self, beneath: Beneath, folder: Path) -> None:
         for left in reversed(range(_TRIES)):
@@ -202,15 +217,15 @@ class Restorer:
                 return self._disarm(beneath, folder)
             except OSError as error:
                 if not left:
-                    self._notes.append(f"{self._name(folder)} is new and could not be made harmless: {error.strerror}")
+                    self._tell(f"{self._name(folder)} is new and could not be made harmless: {error.strerror}")
 
     def _outside(self, beneath: Beneath, pointer: Path) -> None:
         try:
-            aside = beneath.set_aside(pointer)
+            aside = self._set_aside(beneath, pointer)
         except OSError as error:
-            self._notes.append(f"{self._name(pointer)} leads out of the working folder: {error.strerror}")
+            self._tell(f"{self._name(pointer)} leads out of the working folder: {error.strerror}")
             return
-        self._notes.append(f"{self._name(pointer)} leads out of the working folder; it lies in {aside} now")
+        self._tell(f"{self._name(pointer)} leads out of the working folder; it lies in {aside} now")
 
     def _disarm(self, beneath: Beneath, git: Path) -> None:
         """Nothing in a new git folder makes git run programs."""
@@ -234,8 +249,8 @@ class Restorer:
                 self._defuse(beneath, hooks / name)
 
     def _defuse(self, beneath: Beneath, path: Path) -> None:
-        aside = beneath.set_aside(path)
-        self._notes.append(f"{self._name(path)} would run programs; it lies in {aside} now")
+        aside = self._set_aside(beneath, path)
+        self._tell(f"{self._name(path)} would run programs; it lies in {aside} now")
 
     def _name(self, path: Path) -> str:
         return os.fspath(path.relative_to(self._cwd)) if path != self._cwd else "the working folder"
