@@ -215,6 +215,14 @@ async def test_a_worktree_goes_on_working(walled: Walled) -> None:
     assert said_by_git("git worktree list", walled.work)[1].count("\n") == 3
 
 
+async def test_a_rebase_in_a_worktree_goes_on(walled: Walled) -> None:
+    git(MADE + "; git worktree add -q wt -b b", walled.work)
+    stop = "GIT_SEQUENCE_EDITOR=\"sed -i '1i break'\" git rebase -q -i HEAD~1"
+    await walled.run(f"cd wt; git commit -q --allow-empty -m two; {stop}")
+    assert (walled.work / ".git/worktrees/wt/rebase-merge/git-rebase-todo").exists()
+    assert (await walled.text("cd wt; git rebase --continue")).endswith("[exit code 0]")
+
+
 async def test_a_submodule_goes_on_working(walled: Walled) -> None:
     git(LIB, walled.work)
     await walled.run(ADD)
@@ -248,8 +256,12 @@ CASES = {
     "submodule of a submodule": (LIB, ADD + "; mkdir -p .git/modules/sub/modules wt; cp -r .git/modules/sub .git/modules/in; mv .git/modules/in .git/modules/sub/modules/in; printf '%t' > .git/modules/sub/modules/in/config; echo gitdir: ../.git/modules/sub/modules/in > wt/.git"),
     "deep": (LIB, "p=.git/modules$(printf '/d%.0s' $(seq 60)); mkdir -p $p wt; cp -r lib/.git $p/g; printf '%t' >> $p/g/config; echo gitdir: ../$p/g > wt/.git"),
     "a crowd before it": (LIB, "mkdir -p .git/modules wt; (cd .git/modules; mkdir $(seq 21000)); cp -r lib/.git .git/modules/z; printf '%t' >> .git/modules/z/config; echo gitdir: ../.git/modules/z > wt/.git"),
+    "where nobody can list": (LIB, "mkdir -p .git/modules wt; cp -r lib/.git .git/modules/z; printf '%t' >> .git/modules/z/config; echo gitdir: ../.git/modules/z > wt/.git; chmod 111 wt .git/modules"),
+    "hooks nobody can list": (LIB, "cp -r lib wt; printf '#!/bin/sh\n%r\n' > wt/.git/hooks/post-commit; chmod +x wt/.git/hooks/post-commit; chmod 111 wt/.git/hooks"),
     "a worktree that was there": (MADE + "; " + TREE, "echo %s > .git/worktrees/wt/commondir; printf '%t' > .git/worktrees/wt/config.worktree"),
     "exchanged": (MADE + "; " + TREE, "mv .git/worktrees/wt w; mkdir -p .git/worktrees; cp -r w .git/worktrees/wt; echo %s > .git/worktrees/wt/commondir; mv .git/worktrees v; cp -r v .git/worktrees"),
+    "steps of a rebase": (MADE + "; " + TREE, "cd wt; git commit -q --allow-empty -m two; GIT_SEQUENCE_EDITOR=\"sed -i '1i break'\" git rebase -q -i HEAD~1; echo ' exec %r' >> ../.git/worktrees/wt/rebase-merge/git-rebase-todo"),
+    "steps by a link": (MADE + "; " + TREE, "cd wt; git commit -q --allow-empty -m two; GIT_SEQUENCE_EDITOR=\"sed -i '1i break'\" git rebase -q -i HEAD~1; cd ../.git/worktrees/wt; mv rebase-merge ../../r; ln -s ../../r rebase-merge; echo 'x %r' >> rebase-merge/git-rebase-todo"),
     "a submodule that was there": (LIB + "; cd ..; " + ADD, "printf '%t' >> .git/modules/sub/config; mv .git/modules m; cp -r m .git/modules; printf '#!/bin/sh\n%r\n' > .git/modules/sub/hooks/post-commit; chmod +x .git/modules/sub/hooks/post-commit"),
 }  # fmt: skip
 
@@ -274,7 +286,7 @@ def _git_everywhere(work: Path) -> None:
     for folder in [work, *(path for path in work.rglob("*") if path.is_dir() and not path.is_symlink())]:
         parts = folder.relative_to(work).parts
         if len(parts) < 7 and not (parts and parts[-1].isdigit()) and not {"objects", "refs", "logs", "d"} & set(parts):
-            said_by_git("git status; git stash list; git checkout -f; " + AS + " commit -q --allow-empty -m x", folder)
+            said_by_git("git status; git stash list; git rebase --continue; git checkout -f; " + AS + " commit -q --allow-empty -m x", folder)
 
 
 @pytest.mark.parametrize("case", CASES)

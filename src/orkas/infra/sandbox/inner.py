@@ -7,6 +7,7 @@ it leads git anywhere else, and what it holds beside that is looked at as in eve
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from pathlib import Path
 
@@ -16,12 +17,13 @@ from orkas.infra.sandbox.beneath import Beneath, is_aside
 from orkas.infra.sandbox.gitconfig import entries
 from orkas.infra.sandbox.repositories import is_git_folder
 
-__all__ = ["INNER", "Inside", "inside", "is_honest", "is_tree", "work_tree"]
+__all__ = ["INNER", "Inside", "inside", "is_honest", "is_tree", "steps_that_run", "work_tree"]
 
 INNER = ("modules", "worktrees")
 _MOST = 20_000
 """Folders that are looked at in those of one repository."""
 _DEEPEST = 40
+_RUNS = re.compile(r"^[ \t]*(?:x|exec)(?:[ \t\r].*)?$", re.MULTILINE)
 _BACK = "../.."
 """From the git folder of a worktree to that of its repository, as git writes it."""
 
@@ -88,6 +90,22 @@ def is_honest(beneath: Beneath, git: Path) -> bool:
         return False
     place = _meant(git, tree.strip())
     return place.name == ".git" and beneath.root in place.parents
+
+
+def steps_that_run(beneath: Beneath, git: Path) -> dict[Path, set[str]]:
+    """Of a rebase under way: files whose steps would run programs as soon as somebody goes on with it, and what they
+    say; what cannot be read counts."""
+    found = {}
+    for folder, name in (("rebase-merge", "git-rebase-todo"), ("sequencer", "todo")):
+        kind = beneath.seen(git / folder).kind
+        if kind in ("link", "other"):
+            found[git / folder] = {kind}
+        elif kind == "folder" and (seen := beneath.seen(path := git / folder / name)).kind != "missing":
+            text = beneath.text(path)
+            runs = [seen.kind] if text is None else _RUNS.findall(text)
+            if runs:
+                found[path] = set(runs)
+    return found
 
 
 def work_tree(beneath: Beneath, git: Path, config: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from orkas.infra.sandbox.beneath import Beneath, Seen, is_aside
 from orkas.infra.sandbox.folders import homes, is_below
 from orkas.infra.sandbox.gitconfig import harmless, names_submodules
-from orkas.infra.sandbox.inner import INNER, inside, is_honest, is_tree, work_tree
+from orkas.infra.sandbox.inner import INNER, inside, is_honest, is_tree, steps_that_run, work_tree
 from orkas.infra.sandbox.profile import Profile
 from orkas.infra.sandbox.repositories import LOOK, LOOK_AFTER, led_to, search
 
@@ -52,6 +52,8 @@ class Restorer:
         self._known = {*profile.repositories.pointers, *profile.repositories.folders}
         self._gits: list[Path] = []
         """Whose worktrees and submodules are all known."""
+        self._steps: dict[Path, set[str]] = {}
+        """What their rebases under way would run."""
         held = set() if everything else {place for place, _, _ in profile.held}
         self._homes = [folder for folder in homes() if profile.cwd in (folder, *folder.parents)]
         with Beneath(profile.cwd) as beneath:
@@ -66,6 +68,8 @@ class Restorer:
                 if (found := inside(beneath, git)).whole:
                     self._gits.append(git)
                     self._known.update(found.folders, found.odd)
+                    for folder in found.folders:
+                        self._steps |= steps_that_run(beneath, folder)
         self._take_over()
 
     def _take_over(self) -> None:
@@ -75,6 +79,9 @@ class Restorer:
                 for folder, names in other._dotted.items():
                     if folder in self._dotted:
                         self._dotted[folder] &= names
+                for path in self._steps:
+                    if is_below(path, [other._cwd]):
+                        self._steps[path] &= other._steps.get(path, set())
                 self._known -= {path for path in self._known if is_below(path, [other._cwd])} - other._known
             _active.append(weakref.ref(self))
 
@@ -186,6 +193,9 @@ class Restorer:
         """Worktrees and submodules that the command made: they stay where git itself would have made them so."""
         found = inside(beneath, git)
         for folder in found.folders:
+            for path, steps in steps_that_run(beneath, folder).items():
+                if not steps <= self._steps.get(path, set()):
+                    self._refuse_new(beneath, path)
             if folder in self._known:
                 continue
             if is_honest(beneath, folder) or is_aside(folder.name):
@@ -217,7 +227,19 @@ class Restorer:
                 return self._disarm(beneath, folder)
             except OSError as error:
                 if not left:
-                    self._tell(f"{self._name(folder)} is new and could not be made harmless: {error.strerror}")
+                    self._give_up(beneath, folder, error)
+
+    def _give_up(self, beneath: Beneath, folder: Path, error: OSError) -> None:
+        """What cannot be made harmless, in a folder that nobody may write, is set aside as a whole."""
+        told = f"{self._name(folder)} is new and could not be made harmless"
+        try:
+            if folder == self._cwd or is_aside(folder.name):
+                raise error
+            aside = self._set_aside(beneath, folder)
+        except OSError:
+            self._tell(f"{told}: {error.strerror}")
+        else:
+            self._tell(f"{told}; it lies in {aside} now")
 
     def _outside(self, beneath: Beneath, pointer: Path) -> None:
         try:
