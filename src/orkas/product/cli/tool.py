@@ -130,6 +130,7 @@ async def _execute(
 ) -> int:
     from orkas.harness.execute import execute
     from orkas.infra.abort import Aborted
+    from orkas.infra.messages import ToolCall
     from orkas.product.cli.driving import stopping
 
     async def say(text: str) -> None:
@@ -138,6 +139,9 @@ async def _execute(
 
     try:
         with stopping(context.abort.fire):
+            if call.name == "write_file" and "read_file" in tools:  # who types the call knows what it replaces
+                reading = ToolCall(id="read", name="read_file", arguments={"path": (call.arguments or {}).get("path")})
+                await execute(reading, tools, policy, context, say)
             result = await execute(call, tools, policy, context, say)
     except Aborted:
         return 130
