@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGQUIT"):
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this one
+
+os.umask(0o022)  # what most people have: what tests say of modes does not depend on the machine
 
 SHARED = Path(os.environ.get("ORKAS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 """Data with right answers that is kept outside of the project; tests that need it skip where it is not."""
@@ -55,3 +58,20 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the data with right answers is not beside this checkout")
     return SHARED
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """What a test said reaches the process that reports, also half characters."""
+    return _sendable((yield))
+
+
+def _sendable(data: Any) -> Any:
+    match data:
+        case str():
+            return data.encode("utf-8", "backslashreplace").decode()
+        case dict():
+            return {_sendable(key): _sendable(value) for key, value in data.items()}
+        case list() | tuple():
+            return type(data)(map(_sendable, data))
+    return data

@@ -1280,6 +1280,8 @@ def test_what_is_no_answer_is_said_to_the_model_and_the_question_stays(start: St
     terminal.shows("n no")
     terminal.key("yes please be quick\r")
     terminal.shows("with the model's next step")
+    terminal.key("o\r")
+    terminal.shows("o is no answer to this question; y or n is")
     terminal.key("s\r")
     terminal.shows("Done.")
     said = [r for r in records() if r["role"] == "user"]

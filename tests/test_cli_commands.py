@@ -217,6 +217,38 @@ def test_policy_check_prints_a_verdict_and_runs_nothing(tmp_path: Path) -> None:
     assert orkas("policy", "check", "sudo ls").out.startswith("deny: ")
 
 
+def test_policy_check_says_which_rule_lets_it_run_unasked() -> None:
+    config = Path(os.environ["ORKAS_HOME"]) / "config.toml"
+    config.write_text('[policy]\nallow = ["shell: npm test"]\ndeny = ["shel: git push"]\n')
+    allowed = orkas("policy", "check", "npm test")
+    assert allowed.out == "allow\n" and "your rule “shell: npm test” allows it: nobody is asked" in allowed.err
+    assert "names the tool 'shel', which there is not (did you mean shell?)" in allowed.err
+    beyond = orkas("policy", "check", "npm test; rm x")
+    assert beyond.out == "allow\n" and "in mode ask you are asked all the same" in beyond.err
+    modes = {line: orkas("policy", "check", line, "--json").json["in_mode_ask"] for line in ("npm test", "rm x", "ls", "sudo x")}
+    assert modes == {"npm test": "allow", "rm x": "ask", "ls": "allow", "sudo x": "deny"}
+    orkas("policy", "check", " ").refused(2, "there is no command to check")
+    orkas("policy", "check", "ls", "-la").refused(2, "put the whole command in quotes")
+    assert "nothing is approved for always" in orkas("policy", "grants").err
+
+
+def test_a_tool_that_is_not_offered_says_what_offers_it() -> None:
+    for words in (("tool", "run", "generate_image", "{}"), ("run", *DEMO, "--tools", "generate_image", "hi")):
+        orkas(*words).refused(2, "name a model that draws: orkas config set image.model")
+    orkas("config", "set", "image.model", "anthropic/claude").refused(2, "anthropic draws no pictures here")
+    orkas("config", "set", "image.model", "openai/gpt-image-1")
+    orkas("tool", "run", "generate_image", "{}").refused(2, "openai/gpt-image-1 cannot draw now: there is no", "OPENAI_API_KEY")
+    orkas("run", *DEMO, "--tools", "", "hi").refused(2, "say none for no tools")
+    orkas("config", "set", "policy.allow", "ls").refused(2, "the table [policy] is written with an editor")
+
+
+def test_a_call_that_is_typed_may_replace_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    arguments = json.dumps({"path": "a.txt", "content": "new"})
+    assert orkas("tool", "run", "write_file", arguments, cwd=tmp_path).status == 0
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
 def test_a_tool_refused_by_policy_is_status_4() -> None:
     ran = orkas("tool", "run", "shell", '{"command": "sudo id"}')
     assert ran.status == 4 and "Refused" in ran.out

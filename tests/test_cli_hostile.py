@@ -35,7 +35,7 @@ def test_what_needs_no_folder_works_without_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("words", ["models", "tool list --json", "--help", "run --model demo/offline hi"])
+@pytest.mark.parametrize("words", ["models", "tool list --json", "--help", "--version", "run --model demo/offline hi"])
 def test_an_output_that_is_full_is_told(words: str, tmp_path: Path) -> None:
     shell(f'"$@" {words} > /dev/full', tmp_path).refused(1, "output could not be written", "No space left")
 

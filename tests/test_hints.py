@@ -538,6 +538,7 @@ def test_what_cannot_be_called_by_name_is_refused(function: Any) -> None:
     ({"parameters": {"x": object()}}, "cannot be written as JSON"),
     ({"name": None}, "has no name"),
     ({"run": 3}, "no method run"),
+    ({"run": lambda arguments, context: "ok"}, "its run is not async"),
     ({"limit_s": "5"}, "limit_s must be a number of seconds, more than 0, not '5'"),
     ({"parameters": {"unevaluatedProperties": False}}, ""),
 ])  # fmt: skip
@@ -556,6 +557,28 @@ def test_a_tool_made_by_hand_is_checked_when_it_is_given(changed: dict[str, Any]
     with pytest.raises(UsageError) as caught:
         Agent(ScriptedProvider([]), tools=[bare])
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+class Size(enum.Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+@tool
+def order(kind: Literal["tea", "milk"], sizes: list[Size] = [], by: dict[str, Literal[1, 2]] = {}) -> str:  # noqa: B006
+    """Order."""
+    return kind
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    ({"kind": "beer"}, "bad arguments: kind cannot be 'beer'; it is one of 'milk', 'tea'"),
+    ({"kind": "tea", "sizes": ["s", "xl"]}, "bad arguments: sizes[1] cannot be 'xl'; it is one of 'l', 's'"),
+    ({"kind": "tea", "by": {"x": 3}}, "bad arguments: by[...] cannot be 3; it is one of 1, 2"),
+])  # fmt: skip
+async def test_a_value_that_is_not_possible_is_told_with_those_that_are(arguments: dict[str, Any], said: str) -> None:
+    agent = Agent(ScriptedProvider([[call("order", **arguments)], "Sorry."]), tools=[order])
+    await agent.run("order")
+    assert agent.session.records()[2]["content"][0]["text"] == said
 
 
 def test_an_object_without_parameters_is_told_what_it_lacks() -> None:

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -643,3 +644,114 @@ async def test_no_patch_takes_long_to_be_read(bench: Bench) -> None:
     assert "not found" in await bench.fails("*** Update File: x", *[" a"] * 50_000, "-b", "+c")
     bench.file("y", "def f():\n" * 100_000)
     assert "not found" in await bench.fails("*** Update File: y", "@@ def", " def f():", "-b", "+c")
+
+
+# Where the system refuses
+
+
+PATCH_A = ["*** Update File: a", "@@", "-a", "+A"]
+
+
+@pytest.fixture
+def fixed(bench: Bench) -> Iterator[Path]:
+    """A folder ``c`` with the file ``d`` that lies in a read-only file system."""
+    folder = bench.file("c/d", "d\n").parent
+    bench.file("a", "a\n")
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        pytest.skip("only root on Linux can mount a folder read-only")
+    if subprocess.run(["mount", "--bind", folder, folder], capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", folder], check=True)
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("c/d", ["*** Update File: c/d", "@@", "-d", "+D"]),
+        ("c/d", ["*** Delete File: c/d"]),
+        ("c/d", ["*** Update File: c/d", "*** Move to: e"]),
+        ("c/new", ["*** Add File: c/new", "+x"]),
+        ("c/new", ["*** Add File: c/new/x", "+x"]),
+        ("c/b", ["*** Update File: b", "*** Move to: c/b"]),
+    ],
+)
+async def test_a_read_only_file_system_is_named_and_nothing_is_changed(
+    bench: Bench, fixed: Path, name: str, lines: list[str]
+) -> None:
+    bench.file("b", "b\n")
+    for patch in ([*PATCH_A, *lines], [*lines, *PATCH_A], lines):
+        told = await bench.fails(*patch)
+        assert told == f"{name} lies in a file system that is read-only; nothing was changed"
+    assert trash.entries() == [] and list(changeset.journal().glob("*")) == []
+
+
+@pytest.mark.parametrize("long", ["n" * 300, "ö" * 150, "deep/er/" + "n" * 256, "n" * 256 + "/a"])
+async def test_a_name_that_is_too_long_is_refused_before_anything_is_made(bench: Bench, long: str) -> None:
+    bench.file("a", "a\n")
+    for lines in (["*** Add File: " + long, "+x"], ["*** Update File: a", "*** Move to: " + long]):
+        told = await bench.fails(*lines)
+        assert "is too long: " in told and "255 at most" in told and len(told) < 200
+
+
+async def test_a_path_that_is_too_long_is_refused_in_a_sentence(bench: Bench) -> None:
+    bench.file("a", "a\n")
+    told = await bench.fails("*** Add File: " + "a/" * 3_000 + "b", "+x")
+    assert "is too long: " in told and len(told) < 200
+    assert "is too long: " in await bench.fails("*** Update File: " + "b/" * 3_000 + "b", "@@", "-a", "+b")
+
+
+async def test_names_as_long_as_they_may_be_are_patched(bench: Bench) -> None:
+    long = "n" * 255
+    await bench.patch(f"*** Add File: {long}", "+x")
+    await bench.patch(f"*** Update File: {long}", f"*** Move to: {'m' * 255}", "@@", "-x", "+y")
+    assert os.listdir(bench.cwd) == ["m" * 255] and (bench.cwd / ("m" * 255)).read_text() == "y\n"
+
+
+SCARCE = """
+import asyncio, json, os, resource, sys
+from pathlib import Path
+from orkas.harness.tool import ToolContext
+from orkas.tools.files import Seen
+from orkas.tools.patch import ApplyPatch
+sys.path.insert(0, sys.argv[2])
+from test_patch import snapshot
+
+cwd = Path(sys.argv[1])
+def patch(name):
+    lines = ["*** Begin Patch", f"*** Update File: {name}", f"*** Move to: new/{name}/e", "@@", "-m", "+M", "*** End Patch"]
+    return ApplyPatch(Seen()).run({"patch": "\\n".join(lines)}, ToolContext(cwd=cwd))
+
+async def main():
+    for name in ("warm", "m"):
+        (cwd / name).write_text("m\\n")
+    await patch("warm")  # what is imported late needs files too
+    before, (soft, hard) = snapshot(cwd), resource.getrlimit(resource.RLIMIT_NOFILE)
+    failed = 0
+    for more in range(40):
+        used = max(map(int, os.listdir("/proc/self/fd")))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + more, hard))
+        try:
+            await patch("m")
+        except Exception as error:
+            failed += 1
+        else:
+            break
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        after = snapshot(cwd)
+        assert after == before, (more, set(after) ^ set(before))
+    assert failed > 3 and (cwd / "new/m/e").read_text() == "M\\n"
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="open files are counted in /proc")
+def test_a_patch_without_enough_open_files_leaves_no_empty_folder(bench: Bench) -> None:
+    here = str(Path(__file__).parent)
+    done = subprocess.run([sys.executable, "-c", SCARCE, bench.cwd, here], env=CHILD_ENV, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

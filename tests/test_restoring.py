@@ -191,6 +191,146 @@ async def test_git_obeys_nothing_that_a_command_wrote(walled: Walled, case: str)
     assert not path.exists() or "evil" not in path.read_text()
 
 
+# worktrees and submodules that a command made
+
+MADE = "git init -q -b main .; git config user.email a@b; git config user.name a; echo x > f; git add f; git commit -qm one"
+LIB = MADE + "; git init -q -b main lib; cd lib; git config user.email a@b; git config user.name a; echo lib > f; git add f; git commit -qm l"
+AS = "git -c user.email=a@b -c user.name=a"
+ADD = "git -c protocol.file.allow=always submodule --quiet add ./lib sub"
+
+
+def said_by_git(command: str, cwd: Path) -> tuple[int, str]:
+    done = subprocess.run(command, shell=True, cwd=cwd, check=False, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+async def test_a_worktree_goes_on_working(walled: Walled) -> None:
+    git(MADE, walled.work)
+    for name in ("one", "two"):
+        assert "set-aside" not in await walled.text(f"git worktree add -q trees/{name} -b {name}")
+        for number in range(2):
+            text = await walled.text(f"cd trees/{name} && echo {number} > n && git add n && git commit -qm 'n {number}' && git log --oneline")
+            assert f"n {number}\n" in text and text.endswith("[exit code 0]") and "set-aside" not in text
+        assert said_by_git("git status --short && git log --oneline", walled.work / "trees" / name)[0] == 0
+    assert said_by_git("git worktree list", walled.work)[1].count("\n") == 3
+
+
+async def test_a_rebase_in_a_worktree_goes_on(walled: Walled) -> None:
+    git(MADE + "; git worktree add -q wt -b b", walled.work)
+    stop = "GIT_SEQUENCE_EDITOR=\"sed -i '1i break'\" git rebase -q -i HEAD~1"
+    await walled.run(f"cd wt; git commit -q --allow-empty -m two; {stop}")
+    assert (walled.work / ".git/worktrees/wt/rebase-merge/git-rebase-todo").exists()
+    assert (await walled.text("cd wt; git rebase --continue")).endswith("[exit code 0]")
+
+
+async def test_a_submodule_goes_on_working(walled: Walled) -> None:
+    git(LIB, walled.work)
+    await walled.run(ADD)
+    assert "path = sub" in (walled.work / ".gitmodules").read_text()
+    for number in range(2):
+        text = await walled.text(f"cd sub && {AS} commit -q --allow-empty -m 'n {number}' && git log --oneline")
+        assert f"n {number}\n" in text and text.endswith("[exit code 0]") and "set-aside" not in text
+    assert "worktree = ../../../sub" in (walled.work / ".git/modules/sub/config").read_text()
+    assert said_by_git("git -C ../.git/modules/sub status && git log --oneline", walled.work / "sub")[0] == 0
+    assert " sub (heads/main)\n" in said_by_git("git submodule --quiet init && git submodule status", walled.work)[1]
+
+
+TREE = "git worktree add -q wt -b b; "
+CASES = {
+    # what is there, what the command does; %s is a git folder outside that makes git run a program
+    "commondir elsewhere": (MADE, TREE + "cp -r .git e; printf '%t' >> e/config; echo ../../../e > .git/worktrees/wt/commondir"),
+    "commondir outside": (MADE, TREE + "echo %s > .git/worktrees/wt/commondir"),
+    "commondir is a link": (MADE, TREE + "echo %s > c; ln -sf ../../../c .git/worktrees/wt/commondir"),
+    "its own name when set aside": (MADE, TREE + "echo %s > .git/worktrees/wt/commondir; echo gitdir: ../.git/worktrees/wt.set-aside > wt/.git"),
+    "named as set aside": (MADE, TREE + "mv .git/worktrees/wt .git/worktrees/wt.set-aside; echo %s > .git/worktrees/wt.set-aside/commondir; echo gitdir: ../.git/worktrees/wt.set-aside > wt/.git"),
+    "set aside in a row": (MADE, "mkdir a b c d; ln -s %s a/.git; for i in a:b b:c c:d; do ln -s ../${i%%:*}/.git.set-aside ${i#*:}/.git; done"),
+    "settings of a worktree": (MADE + "; git config extensions.worktreeConfig true", TREE + "printf '%t' > .git/worktrees/wt/config.worktree"),
+    "settings in place of commondir": (MADE, TREE + "cd .git/worktrees/wt; rm commondir; cp -r ../../objects ../../refs .; printf '%t' > config"),
+    "worktree by a link": (MADE, TREE + "mv .git/worktrees/wt e; echo %s > e/commondir; ln -s ../../e .git/worktrees/wt"),
+    "worktrees by a link": (MADE, TREE + "mv .git/worktrees w; echo %s > w/wt/commondir; ln -s ../w .git/worktrees"),
+    "worktrees by a link outside": (MADE, "mkdir wt; ln -s %s/../.. .git/worktrees; echo gitdir: ../.git/worktrees/elsewhere/.git > wt/.git"),
+    "work tree of somebody else": (LIB, ADD + "; git -C sub config core.worktree %s/.."),
+    "settings of a submodule": (LIB, ADD + "; printf '%t' >> .git/modules/sub/config"),
+    "hooks of a submodule": (LIB, ADD + "; printf '#!/bin/sh\n%r\n' > .git/modules/sub/hooks/post-commit; chmod +x .git/modules/sub/hooks/post-commit"),
+    "commondir of a submodule": (LIB, ADD + "; echo %s > .git/modules/sub/commondir"),
+    "submodule of a submodule": (LIB, ADD + "; mkdir -p .git/modules/sub/modules wt; cp -r .git/modules/sub .git/modules/in; mv .git/modules/in .git/modules/sub/modules/in; printf '%t' > .git/modules/sub/modules/in/config; echo gitdir: ../.git/modules/sub/modules/in > wt/.git"),
+    "deep": (LIB, "p=.git/modules$(printf '/d%.0s' $(seq 60)); mkdir -p $p wt; cp -r lib/.git $p/g; printf '%t' >> $p/g/config; echo gitdir: ../$p/g > wt/.git"),
+    "a crowd before it": (LIB, "mkdir -p .git/modules wt; (cd .git/modules; mkdir $(seq 21000)); cp -r lib/.git .git/modules/z; printf '%t' >> .git/modules/z/config; echo gitdir: ../.git/modules/z > wt/.git"),
+    "where nobody can list": (LIB, "mkdir -p .git/modules wt; cp -r lib/.git .git/modules/z; printf '%t' >> .git/modules/z/config; echo gitdir: ../.git/modules/z > wt/.git; chmod 111 wt .git/modules"),
+    "hooks nobody can list": (LIB, "cp -r lib wt; printf '#!/bin/sh\n%r\n' > wt/.git/hooks/post-commit; chmod +x wt/.git/hooks/post-commit; chmod 111 wt/.git/hooks"),
+    "a worktree that was there": (MADE + "; " + TREE, "echo %s > .git/worktrees/wt/commondir; printf '%t' > .git/worktrees/wt/config.worktree"),
+    "exchanged": (MADE + "; " + TREE, "mv .git/worktrees/wt w; mkdir -p .git/worktrees; cp -r w .git/worktrees/wt; echo %s > .git/worktrees/wt/commondir; mv .git/worktrees v; cp -r v .git/worktrees"),
+    "steps of a rebase": (MADE + "; " + TREE, "cd wt; git commit -q --allow-empty -m two; GIT_SEQUENCE_EDITOR=\"sed -i '1i break'\" git rebase -q -i HEAD~1; echo ' exec %r' >> ../.git/worktrees/wt/rebase-merge/git-rebase-todo"),
+    "steps by a link": (MADE + "; " + TREE, "cd wt; git commit -q --allow-empty -m two; GIT_SEQUENCE_EDITOR=\"sed -i '1i break'\" git rebase -q -i HEAD~1; cd ../.git/worktrees/wt; mv rebase-merge ../../r; ln -s ../../r rebase-merge; echo 'x %r' >> rebase-merge/git-rebase-todo"),
+    "a submodule that was there": (LIB + "; cd ..; " + ADD, "printf '%t' >> .git/modules/sub/config; mv .git/modules m; cp -r m .git/modules; printf '#!/bin/sh\n%r\n' > .git/modules/sub/hooks/post-commit; chmod +x .git/modules/sub/hooks/post-commit"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """A git folder outside whose settings make git run a program, which leaves a mark."""
+    ran = tmp_path / "ran"
+    git("git init -q elsewhere; cd elsewhere; git -c user.email=a@b -c user.name=a commit -q --allow-empty -m t", tmp_path)
+    folder = tmp_path / "elsewhere" / ".git"
+    with (folder / "config").open("a") as file:
+        file.write(f"[core]\n\tfsmonitor = touch {ran}; false\n")
+    git("git status", tmp_path / "elsewhere")
+    assert ran.exists(), "it snaps"
+    ran.unlink()
+    (tmp_path / "elsewhere" / "f").write_text("theirs")
+    return folder
+
+
+def _git_everywhere(work: Path) -> None:
+    """Whatever one may do with git in any folder of it."""
+    for folder in [work, *(path for path in work.rglob("*") if path.is_dir() and not path.is_symlink())]:
+        parts = folder.relative_to(work).parts
+        if len(parts) < 7 and not (parts and parts[-1].isdigit()) and not {"objects", "refs", "logs", "d"} & set(parts):
+            said_by_git("git status; git stash list; git rebase --continue; git checkout -f; " + AS + " commit -q --allow-empty -m x", folder)
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_no_worktree_and_no_submodule_makes_git_run_anything(walled: Walled, trap: Path, case: str) -> None:
+    there, command = CASES[case]
+    git(there.replace("%s", str(trap)), walled.work)
+    ran = trap.parent.parent / "ran"
+    evil = f"[core]\\n\\tfsmonitor = touch {ran}; false\\n"
+    command = command.replace("%s", str(trap)).replace("%t", evil).replace("%r", f"touch {ran}").replace("%%", "%")
+    await walled.run(command)
+    _git_everywhere(walled.work)
+    assert not ran.exists()
+    assert (trap.parent / "f").read_text() == "theirs"
+
+
+async def test_a_worktree_that_cannot_stay_is_told_with_the_way(walled: Walled) -> None:
+    git(MADE, walled.work)
+    for name, command in (("wt", TREE + "echo ../../. > .git/worktrees/wt/commondir"), ("away", "git worktree add -q $TMPDIR/away -b c")):
+        text = await walled.text(command)
+        assert f".git/worktrees/{name} is not for commands to make; it lies in {name}.set-aside" in text
+        assert "the worktree does not work any more; with outside: true git may make it, and the user is asked" in text
+
+
+SUBMODULES = {
+    "path = ../up": False, "path = a/../../up": False, "path = ..;a": False, "path = .git/hooks": False, "path = /tmp/x": False, "path = -x": False,
+    "path = a\n\tupdate = !evil": False, "url = ext::evil": False, "url = -oProxyCommand=evil": False, "url = ssh://-oProxyCommand=evil/x": False,
+    'path = "../up"': False, "path = a\n[core]\n\tpath = b": False, "path = a/b.c\n\turl = https://h/r.git\n\tbranch = main": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", SUBMODULES)
+async def test_names_of_submodules_stay_when_they_are_nothing_else(wrapped: Walled, lines: str) -> None:
+    await wrapped.run(f"cat > .gitmodules <<'X'\n[submodule \"a\"]\n\t{lines}\nX")
+    assert (wrapped.work / ".gitmodules").exists() == SUBMODULES[lines]
+    assert (wrapped.work / ".gitmodules.set-aside").exists() != SUBMODULES[lines]
+
+
+async def test_a_name_of_many_bytes_is_set_aside_too(walled: Walled) -> None:
+    git(MADE, walled.work)
+    name = "ü" * 127
+    await walled.run(f"git worktree add -q wt -b b; mv .git/worktrees/wt .git/worktrees/{name}; echo /x > .git/worktrees/{name}/commondir")
+    assert os.listdir(walled.work / ".git/worktrees") == ["ü" * 100 + ".set-aside"]
+
+
 HOOKS = ["[core] hooksPath = gh", "[core]\n\thooksPath = gh ; c", "[core]\n\thooksPath = ./gh/", '[core]\n\thooksPath = "gh" # c',
          "[core]\n\thooksPath = none\n\thooksPath = gh", "[CORE]\n\tHOOKSPATH=g\\\nh", "[include]\n\tpath = ../inc",
          "[core]\n\thooksPath = dir/link/gh", '[includeIf "gitdir:~/x"]\n\tpath = ../inc', "[core]\n\thooksPath = link"]  # fmt: skip

@@ -40,16 +40,39 @@ def add(a: int, b: int) -> int:
         ({"approve": "zzz"}, "ask, edits, all, none"),
         ({"thinking": "x"}, "off, low, medium, high"),
         ({"model": "demo/nope"}, "demo/offline"),
-        ({"max_output": 0}, "max_output must be at least 1"),
-        ({"max_cost": "x"}, "max_cost must be a number"),
+        ({"max_output": 0}, "max_output must be a whole number of tokens, 1 or more, not 0"),
+        *(({name: bad}, f"{name} must be a whole number") for name in ("max_rounds", "max_retries", "max_output",
+          "context_window") for bad in (-1, 1.5, True, "5", float("nan"), float("inf"))),
+        ({"max_rounds": None}, "max_rounds must be a whole number, 1 or more, not None"),
+        ({"max_retries": None}, "max_retries must be a whole number, 0 or more, not None"),
+        *(({"compact_at": bad}, "compact_at must be a share") for bad in (None, 0, 1.5, "x", float("nan"), True)),
+        *(({"max_cost": bad}, "max_cost must be an amount of USD") for bad in ("x", 0, -1, float("nan"), True)),
+        *(({name: 5}, f"{name} must be a string, not a value of type int") for name in ("system", "base_url", "api_key")),
+        ({"system": None}, "system must be a string"),
+        ({"credentials": 5}, "credentials cannot be a value of type int"),
+        *(({"cwd": bad}, "cwd must be a folder") for bad in ("", 5, [], b"/tmp")),
+        *(({"cwd": bad}, "folder") for bad in ("x" * 5_000, "a\0b", "/no/such/folder", __file__)),
+        ({"tools": ["a\0b.py"]}, "cannot be read: embedded null byte"),
+        ({"output": object}, "output cannot be <class 'object'>: [^\n]*$"),
         ({"sandbox": "off"}, "sandbox cannot be 'off'"),
-        ({"context_window": -5}, "context_window must be at least 1"),
     ],
     ids=str,
 )
 def test_what_an_agent_cannot_be_made_of(options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         Agent(**{"model": ScriptedProvider("Hi."), **options})
+
+
+async def test_what_is_no_text_and_no_number_is_refused_in_a_sentence() -> None:
+    agent = Agent(ScriptedProvider("Hi."), tools=[])
+    given: Any = 5
+    for wrong in (lambda: agent.steer(given), lambda: agent.queue(given), lambda: agent.compacting(given),
+                  lambda: agent.session.trim("x"), lambda: agent.session.trim(-1), lambda: Session.open(given)):  # fmt: skip
+        with pytest.raises(UsageError, match=r"must be a (string|whole number)"):
+            wrong()
+    with pytest.raises(UsageError, match="images must be a list"):
+        await agent.run("look", given)
+    assert (await agent.run("Hello")).text == "Hi."
 
 
 @pytest.mark.parametrize("prompt", ["", " ", None, 3])

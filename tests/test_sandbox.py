@@ -206,13 +206,25 @@ async def test_hints_at_what_can_be_asked_for(wrapped: Walled) -> None:
     assert "network: true" in await wrapped.text("curl -s http://example.org || exit 6")
 
 
+@linux
+async def test_a_held_setting_of_git_is_explained_once(wrapped: Walled) -> None:
+    git("init", "-q", "-b", "main", ".", cwd=wrapped.work)
+    told = "[the sandbox holds git's settings and hooks as they are; with outside: true the user is asked]"
+    for command in ("git config user.email a@b", "git remote add o /x; git config user.name x", "echo x > .git/hooks/pre-commit"):
+        text = await wrapped.text(command)
+        assert text.count("outside: true") == 1 and told in text
+    for command in ("git log", "cat .git/config", "false", "touch /etc/x"):
+        assert told not in await wrapped.text(command)
+
+
 # how it ends
 
 
 @linux
 async def test_exit_codes_and_signals_are_those_of_the_command(walled: Walled) -> None:
     assert "[exit code 7]" in await walled.text("exit 7")
-    assert "killed by SIGKILL" in await walled.text("kill -9 $$")
+    assert "[exit code 137, killed by SIGKILL]" in await walled.text("kill -9 $$")
+    assert "[exit code 137, as if killed by SIGKILL]" in await walled.text("exit 137")
     assert "[exit code 127]" in await walled.text("no-such-program-anywhere")
     assert "bye" in await walled.text("trap 'echo bye; exit' TERM; kill $$; sleep 5")
 

@@ -154,6 +154,11 @@ async def test_both_streams_in_the_order_they_were_written(bench: Bench) -> None
 
 async def test_a_death_by_signal_is_named(bench: Bench) -> None:
     assert (await bench.text("kill -9 $$")).endswith("[exit code 137, killed by SIGKILL]")
+    assert (await bench.text("kill -1 $$")).endswith("[exit code 129, killed by SIGHUP]")
+    assert (await bench.text("exit 137")).endswith("[exit code 137, as if killed by SIGKILL]")
+    assert (await bench.text("sh -c 'kill -SEGV $$'; exit $?")).endswith("[exit code 139, as if killed by SIGSEGV]")
+    for code in (128, 129, 193, 255):  # git's own errors, and what is no signal
+        assert (await bench.text(f"exit {code}")).endswith(f"[exit code {code}]")
 
 
 async def test_a_long_output_is_kept_whole_in_a_file(bench: Bench) -> None:

@@ -460,6 +460,14 @@ async def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_left_alo
     assert sorted(os.listdir(cwd)) == sorted([*names[1:], "a"])
 
 
+@pytest.mark.parametrize("path", ["n" * 300, "new/" + "n" * 256, "a/" * 3_000 + "b", "ü" * 128])
+async def test_a_name_that_is_too_long_is_refused_without_a_trace(bench: Bench, cwd: Path, path: str) -> None:
+    for name, more in (("write_file", {"content": "x"}), ("edit_file", {"old_text": "a", "new_text": "b"}), ("read_file", {})):
+        told = await bench.fails(name, path=path, **more)
+        assert "is too long: " in told and " at most" in told and len(told) < 200
+    assert os.listdir(cwd) == []
+
+
 async def test_a_read_only_file_is_refused_without_a_trace(bench: Bench, cwd: Path) -> None:
     (cwd / "a").write_text("old")
     (cwd / "a").chmod(0o444)

@@ -96,6 +96,28 @@ async def test_everything_a_turn_did_is_taken_back(work: Path) -> None:
         await agent.undo()
 
 
+@pytest.mark.parametrize("path", ["n" * 300, "a/" * 3_000 + "b"])
+async def test_a_file_that_cannot_be_is_nothing_to_tell_of(work: Path, path: str) -> None:
+    @tool
+    def mine(path: str) -> str:
+        return path
+
+    mine.touches = lambda arguments, _context: [Path(arguments["path"])]
+    before = snapshot(work)
+    patch = f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch"
+    agent = Agent(
+        ScriptedProvider([
+            [call("write_file", path=path, content="x")], [call("apply_patch", patch=patch)], [call("mine", path=path)], "done",
+        ]),
+        cwd=work, approve="all", tools=[*orkas.builtins(), mine],
+    )  # fmt: skip
+    events = await turn(agent)
+    assert [event for event in events if isinstance(event, Notice)] == []
+    results = [event.result for event in events if event.type == "tool_end"]
+    assert ["is too long" in result for result in results] == [True, True, False]
+    assert snapshot(work) == before
+
+
 async def test_turns_are_taken_back_one_after_another(work: Path) -> None:
     agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("ls")], [call("edit_file", path="a.txt", old_text="1\n", new_text="2")])
     states = [snapshot(work)]

@@ -52,7 +52,7 @@ async def test_a_silent_tool_is_given_up_and_cancelled() -> None:
 
     result = await result_of(hang)
     assert_given_up(result)
-    assert "no sign of life for 0.15 seconds" in result.text
+    assert "no sign of life for 0.15 s." in result.text
     assert cancelled.is_set()
 
 
@@ -96,7 +96,7 @@ async def test_the_turn_goes_on() -> None:
     done = await agent.run("go")
     assert (done.outcome, done.text, done.tools["hang"].errors) == ("completed", "I went another way.", 1)
     assert pairing.is_paired(agent.session.messages)
-    assert "own limit of 0.1 seconds" in agent.session.records()[2]["content"][0]["text"]
+    assert "own limit of 0.1 s." in agent.session.records()[2]["content"][0]["text"]
 
 
 def ticking(texts: Callable[[int], str], times: int = 12) -> Any:
@@ -145,7 +145,7 @@ async def test_a_tool_is_measured_by_the_limit_it_declares() -> None:
 
     result = await result_of(late)
     assert_given_up(result)
-    assert "own limit of 0.2 seconds" in result.text
+    assert "own limit of 0.2 s." in result.text
 
 
 class Declaring:

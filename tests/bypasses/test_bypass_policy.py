@@ -164,7 +164,7 @@ def test_user_over_managed(rules: list[Rule], more: Rule, asked: tuple[str, dict
     "sort *", "sed 's/a/b/w out' f", "sed 'w out' f", "sed -n 'e id' f", "sed 's/a/id/e' f", "sed -i s/a/b/ f",
     "sed -f x f", "sed --in-place=.b s/a/b/ f", "sed '1r /etc/passwd' f", "tar xf a --to-command=x", "tar tf a",
     "git -c alias.x=!id x", "git -c core.pager=x log", "git --exec-path=x log", "git log --output=x", "git -p log",
-    "git grep -Ox y", "git grep --open-files-in-pager=x y", "git diff --ext-diff", "git log --format=%GG", "git -C x log",
+    "git grep -Ox y", "git grep --open-files-in-pager=x y", "git diff --ext-diff", "git log --format=%GG", "git -C ../x log", "git -C x/../.. log",
     "git fetch", "git branch new", "git tag new", "git config a.b c", "git stash", "git worktree add x", "git remote add x y",
     "git log --textconv", "git reflog expire --all", "git show --textconv HEAD", "git log --show-signature",
     "awk 'BEGIN{system(\"id\")}'", "awk '{print > \"out\"}' f", "awk '{print | \"sh\"}' f", "awk '\"id\" | getline' f",

@@ -19,6 +19,7 @@ from orkas.app.given import (
     Images,
     check_limits,
     check_prompt,
+    check_words,
     folder,
     listed,
     load_images,
@@ -93,8 +94,8 @@ class Agent:
     after it was asked for once more, fails the turn.
 
     Raises:
-        UsageError: a model string names no known vendor, a tool cannot be offered, ``cwd`` is no folder, or ``output``
-            describes no object.
+        UsageError: a model string names no known vendor, a tool cannot be offered, ``cwd`` is no folder, ``output``
+            describes no object, or another argument is not what it must be.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Agent:
             max_rounds=max_rounds, max_retries=max_retries, max_cost=max_cost, context_window=context_window,
             max_output=max_output, compact_at=compact_at,
         )  # fmt: skip
+        check_words(system=system, base_url=base_url, api_key=api_key, credentials=credentials)
         self.session = session if session is not None else Session()
         self.cwd = folder(cwd)
         self._told: list[str] = []
@@ -262,6 +264,8 @@ class Agent:
 
     def compacting(self, keep: str = "") -> AsyncGenerator[Event, None]:
         """``compact``, told as events: retries, then ``compaction``; without the latter it was stopped."""
+        if not isinstance(keep, str):
+            raise UsageError(f"keep must be a string, not {keep!r}", hint="say what the summary is to keep")
         myself: list[weakref.ref[Any]] = []
         work = telling(lambda: self._compact(keep, myself))
         myself.append(weakref.ref(work))
@@ -376,8 +380,10 @@ class Agent:
         """
         found = next((job for job in self.jobs if job.name == name), None)
         if found is None:
-            names = ", ".join(job.name for job in self.jobs) or "none"
-            raise UsageError(f"there is no background job {name!r}", hint=f"there are: {names}")
+            names = ", ".join(job.name for job in self.jobs)
+            raise UsageError(
+                f"there is no background job {name!r}", hint=f"there are {names}" if names else "nothing runs there"
+            )
         found.told.add("user")
         found.stop()
         await in_thread(found.wait, _ENDING_JOB_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -20,6 +20,7 @@ __all__ = [
     "Images",
     "check_limits",
     "check_prompt",
+    "check_words",
     "folder",
     "listed",
     "load_images",
@@ -36,21 +37,35 @@ def check_limits(
     *, max_rounds: int, max_retries: int, max_cost: float | None, context_window: int | None, max_output: int | None,
     compact_at: float,
 ) -> None:  # fmt: skip
-    for name, number in (("max_rounds", max_rounds), ("max_retries", max_retries), ("max_cost", max_cost),
-                         ("context_window", context_window), ("max_output", max_output), ("compact_at", compact_at)):
-        if number is not None and not isinstance(number, int | float):
-            raise UsageError(f"{name} must be a number, not {number!r}")
-    if max_rounds < 1:
-        raise UsageError("max_rounds must be at least 1")
-    if max_retries < 0:
-        raise UsageError("max_retries must be 0 or more")
-    if max_cost is not None and not 0 < max_cost < math.inf:
-        raise UsageError("max_cost must be an amount of USD above 0")
+    _whole("max_rounds", max_rounds, 1)
+    _whole("max_retries", max_retries, 0)
     for name, size in (("context_window", context_window), ("max_output", max_output)):
-        if size is not None and size < 1:
-            raise UsageError(f"{name} must be at least 1, a number of tokens")
-    if not 0 < compact_at <= 1:
-        raise UsageError("compact_at must be above 0 and at most 1: a share of the usable window")
+        if size is not None:
+            _whole(name, size, 1, of=" of tokens")
+    if max_cost is not None and not (_is_number(max_cost) and 0 < max_cost < math.inf):
+        raise UsageError(f"max_cost must be an amount of USD above 0, not {max_cost!r}")
+    if not (_is_number(compact_at) and 0 < compact_at <= 1):
+        raise UsageError(f"compact_at must be a share of the usable window, above 0 and at most 1, not {compact_at!r}")
+
+
+def _whole(name: str, given: object, least: int, *, of: str = "") -> None:
+    if not isinstance(given, int) or isinstance(given, bool) or given < least:
+        raise UsageError(f"{name} must be a whole number{of}, {least} or more, not {given!r}")
+
+
+def _is_number(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)
+
+
+def check_words(*, system: object, base_url: object, api_key: object, credentials: object) -> None:
+    for name, given in (("system", system), ("base_url", base_url), ("api_key", api_key)):
+        if not isinstance(given, str) and (given is not None or name == "system"):
+            raise UsageError(f"{name} must be a string, not a value of type {type(given).__name__}")
+    if credentials is not None and not all(hasattr(credentials, name) for name in ("peek", "get", "refused")):
+        raise UsageError(
+            f"credentials cannot be a value of type {type(credentials).__name__}",
+            hint="it is an object with peek, get, refused, accepted and aclose; a plain key is api_key",
+        )
 
 
 def output_form(shape: Any) -> Output | None:
@@ -79,20 +94,29 @@ def check_prompt(prompt: object, images: object) -> None:
         raise UsageError("the prompt is empty", hint='say what to do: agent.run("…")')
 
 
-def load_images(images: Images | Image | str | os.PathLike[str]) -> list[Image]:
+def load_images(images: object) -> list[Image]:
     if not images:
         return []
     from orkas.harness.images import load_image
 
     if isinstance(images, Image | str | os.PathLike):  # one is as good as a list of one
         images = [images]
+    if not isinstance(images, Iterable) or isinstance(images, bytes):
+        raise UsageError(f"images must be a list, not {images!r}", hint="of paths, or of orkas.Image")
     return [load_image(i) for i in images]
 
 
 def folder(cwd: str | os.PathLike[str] | None) -> Path:
-    if cwd is None and os.name == "posix":
-        return Path.cwd()  # as the system tells it: a folder, and without links
-    path = Path(cwd or ".")
-    if not path.is_dir():
-        raise UsageError(f"{str(path)!r} is not a folder", hint="give an existing folder to work in")
-    return path.resolve()
+    if cwd is None:
+        return Path.cwd() if os.name == "posix" else Path().resolve()  # POSIX tells it without links
+    if not isinstance(cwd, str | os.PathLike) or not os.fspath(cwd):
+        raise UsageError(f"cwd must be a folder to work in, not {cwd!r}", hint="leave it out for the current one")
+    shown = repr(str(cwd)) if len(str(cwd)) <= 200 else f"{str(cwd)[:200]!r}…"
+    try:
+        path = Path(cwd).resolve()
+        if path.is_dir():
+            return path
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle
+        why = error.strerror if isinstance(error, OSError) else None
+        raise UsageError(f"{shown} is no folder to work in: {why or error}", hint="give an existing folder") from None
+    raise UsageError(f"{shown} is not a folder", hint="give an existing folder to work in")

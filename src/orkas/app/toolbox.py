@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 from orkas.harness.tool import Tool
 from orkas.infra.errors import UsageError
 
-__all__ = ["Given", "builtins", "by_name"]
+__all__ = ["Given", "absent", "builtins", "by_name"]
 
 Given: TypeAlias = "Tool | Callable[..., Any] | str | os.PathLike[str]"
 """A tool, a plain function, the name of a built-in tool, or the path of a Python file with tools."""
@@ -78,9 +78,23 @@ def _called(name: str, shipped: dict[str, Tool]) -> Tool:
     """A built-in tool."""
     if (found := shipped.get(name)) is not None:
         return found
+    if why := absent(name):
+        raise UsageError(f"the tool {name!r} is not offered", hint=why)
     near = difflib.get_close_matches(name, shipped, 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shipped)}; or the path of a Python file"
     raise UsageError(f"there is no tool {name!r}", hint=hint)
+
+
+def absent(name: str) -> str:
+    """Why a tool of ours is not offered here, and what offers it; empty: there is none of this name."""
+    if name != "generate_image":
+        return ""
+    from orkas.infra import config
+    from orkas.tools.generate_image import obstacle
+
+    if model := config.load(tolerant=True)["image.model"]:
+        return f"{model} cannot draw now: {obstacle(model)}"
+    return "name a model that draws: orkas config set image.model openai/gpt-image-1"
 
 
 def _tools_in(name: str, told: list[str]) -> list[Tool]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
 import msgspec
 
 from orkas.harness import json_schema
+from orkas.harness.tool import ToolResult
 from orkas.infra.errors import UsageError
 
 __all__ = ["NAMES", "PARAMETER", "check_tool", "name_fault"]
@@ -44,8 +46,12 @@ def check_tool(tool: Any) -> None:
     if not (limit is None or callable(limit) or (isinstance(limit, int | float) and limit > 0)):
         what = f"tool {name!r}: limit_s must be a number of seconds, more than 0, not {limit!r}"
         raise UsageError(what, hint="or a function of the arguments that gives one")
-    if not callable(getattr(tool, "run", None)):
+    run = getattr(tool, "run", None)
+    if not callable(run):
         raise UsageError(f"tool {name!r} has no method run", hint="write async def run(self, arguments, context)")
+    plain = inspect.isroutine(run) and not inspect.iscoroutinefunction(run) and not hasattr(run, "__wrapped__")
+    if plain and inspect.get_annotations(run).get("return") in (None, ToolResult, "ToolResult", str, "str"):
+        raise UsageError(f"tool {name!r}: its run is not async", hint="write async def run(self, arguments, context)")
     if fault := _schema_fault(getattr(tool, "parameters", None)):
         empty = '{"type": "object", "properties": {}}'
         raise UsageError(f"tool {name!r}: its parameters are no JSON Schema: {fault}", hint=f"without any, say {empty}")

@@ -22,7 +22,6 @@ from orkas.harness import constraints, kinds
 from orkas.harness.definitions import whole
 from orkas.harness.kinds import Adapted, Choice, Flags, Made, Named, Record, kind
 from orkas.harness.tool import ToolContext
-from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import scrub
 
 __all__ = ["Hints", "check", "default", "schema"]
@@ -37,7 +36,9 @@ def check(arguments: dict[str, Any], shape: type[msgspec.Struct]) -> Any:
     try:
         return kinds.convert(scrub(arguments), shape)
     except msgspec.ValidationError as error:
-        raise ToolFailed(f"bad arguments: {error}") from None
+        from orkas.harness.misfit import misfit
+
+        raise misfit(error, schema(shape)) from None
 
 
 def schema(shape: type[msgspec.Struct]) -> dict[str, Any]:

@@ -116,7 +116,8 @@ def _of_type(shape: Any) -> _Form:
     try:
         (top,), definitions = msgspec.json.schema_components([shape], ref_template="#/$defs/{name}")
     except (TypeError, NameError) as error:
-        raise UsageError(f"output cannot be {shape!r}: {error}", hint="give a type of data or a JSON Schema") from None
+        why = str(error).partition("\n")[0].rstrip(".")
+        raise UsageError(f"output cannot be {shape!r}: {why}", hint="give a type of data or a JSON Schema") from None
     name = top.get("$ref", "").rpartition("/")[2]
     schema = dict(definitions[name] if name else top)
     if f'"#/$defs/{name}"' not in json.dumps(definitions):  # nothing leads back to the top

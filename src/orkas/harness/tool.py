@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import msgspec
 
 from orkas.infra.abort import Abort
-from orkas.infra.errors import ToolFailed
 from orkas.infra.messages import Image, scrub
 
 if TYPE_CHECKING:
@@ -108,7 +107,9 @@ def check_arguments(arguments: dict[str, Any], shape: type[T]) -> T:
     try:
         return msgspec.convert(scrub(arguments), shape, strict=False)
     except msgspec.ValidationError as error:
-        raise ToolFailed(f"bad arguments: {error}") from None
+        from orkas.harness.misfit import misfit
+
+        raise misfit(error, schema_of(shape)) from None
 
 
 def schema_of(shape: Any) -> dict[str, Any]:

@@ -30,8 +30,8 @@ def load_tools(given: str) -> list[Tool]:
     path = Path(given).expanduser().absolute()
     try:
         source = path.read_bytes()
-    except OSError as error:
-        what = f"the tools in {given!r} cannot be read: {error.strerror}"
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        what = f"the tools in {given!r} cannot be read: {getattr(error, 'strerror', None) or error}"
         raise UsageError(what, hint="give a Python file") from None
     module = types.ModuleType(f"orkas_tools_{path.stem}")
     module.__file__ = str(path)

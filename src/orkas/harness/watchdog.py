@@ -68,9 +68,9 @@ class Watchdog:
             self._timer = self._loop.call_later(left, self._look)
             return
         if self._declared:
-            self.barks = f"The tool did not end within its own limit of {self._limit_s:g} seconds."
+            self.barks = f"The tool did not end within its own limit of {self._limit_s:g} s."
         else:
-            self.barks = f"The tool gave no sign of life for {self._limit_s:g} seconds."
+            self.barks = f"The tool gave no sign of life for {self._limit_s:g} s."
         self._wake()
 
 

@@ -116,13 +116,22 @@ class Child:
 
     @property
     def code(self) -> int:
+        """Its exit status as a shell gives it: 128 + signal when it was killed."""
+        raw = self._raw
+        return 128 - raw if raw < 0 else raw
+
+    @property
+    def killed_by(self) -> int:
+        """The signal that ended it; 0: it exited by itself, with whatever code."""
+        return max(0, -self._raw)
+
+    @property
+    def _raw(self) -> int:
         if self._status is not None:
             code = self._status.code if self._status.code is not None else -signal.SIGKILL
         else:
             code = self._process.returncode
-        if code in _EXCEEDED:
-            code = -signal.SIGKILL
-        return 128 - code if code < 0 else code
+        return -signal.SIGKILL if code in _EXCEEDED else code
 
     @property
     def unwatched(self) -> bool:

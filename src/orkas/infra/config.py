@@ -233,7 +233,7 @@ def set_value(name: str, text: str) -> Any:
     try:
         value = key.read(text)
     except ValueError as error:
-        raise UsageError(f"{name!r} {error}", hint=f"it is {key.about}") from None
+        raise UsageError(f"{name!r} {error}", hint=f"{name}: {key.about}") from None
     text, old = _read_file()
     new = _edited(text, name, value)
     if not _says(new, _with(old, name, value)):
@@ -338,7 +338,7 @@ def _is_others(name: str) -> bool:
     from orkas.infra.redact import looks_secret, secret_name
 
     head, _, rest = name.partition(".")
-    if head in ("aliases", "policy"):
+    if head in _WRITTEN:
         return bool(rest)
     field = rest.partition(".")[2]
     if head != "vendors" or not field or re.fullmatch(_VENDOR_KEY, name):
@@ -357,6 +357,8 @@ def _take_environment(settings: Settings, environ: Mapping[str, str]) -> None:
                 settings.broken.append(f"the variable {variable} {error}; correct or unset it")
 
 
+_WRITTEN = ("aliases", "policy")
+"""Tables that the floor above reads."""
 _TABLES = frozenset({"aliases", "policy", "vendors", *(key.partition(".")[0] for key in KEYS if "." in key)})
 
 
@@ -384,6 +386,11 @@ def _unknown(name: str) -> tuple[str, str]:
         return "secrets are not kept in the configuration", "put keys into the environment, such as OPENAI_API_KEY"
     import difflib
 
+    head = name.partition(".")[0]
+    table = difflib.get_close_matches(head, _WRITTEN, n=1, cutoff=0.75)
+    if table and name not in KEYS:
+        where = f"the table [{table[0]}] is written with an editor, in {file_path()}"
+        return f"there is no setting {name!r}", where if head in _WRITTEN else f"did you mean [{table[0]}]? {where}"
     known = [*KEYS, VENDOR_FORM, *(f"vendors.NAME.oauth.{field}" for field in _OAUTH)]
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     said = f"there is no setting {name!r}"

@@ -306,7 +306,8 @@ class Job:
             why = self.whole.last_line() or "it was killed"
             raise ToolFailed(f"{self.name} could not be started: {why}; `orkas doctor` says more")
         if child.over and not (ended.stopped or ended.timed_out):
-            ended.code, ended.exceeded, ended.unwatched = child.code, child.exceeded, child.unwatched
+            ended.code, ended.killed_by = child.code, child.killed_by
+            ended.exceeded, ended.unwatched = child.exceeded, child.unwatched
         ended.left_running = child.left() and ended.code is not None
         if ended.left_running:
             child.signal(signal.SIGTERM)

@@ -90,8 +90,8 @@ class Jobs:
         with self._lock:
             if (job := self._jobs.get(name.strip())) is not None:
                 return job
-            names = ", ".join(self._jobs) or "none"
-        raise ToolFailed(f"there is no job {name[:100]!r}, it may have ended with its program; there are: {names}")
+            names = f"there are {', '.join(self._jobs)}" if self._jobs else "there is no other either"
+        raise ToolFailed(f"there is no job {name[:100]!r}, it may have ended with its program; {names}")
 
     def listed(self) -> list[Job]:
         """In the order in which they were started."""

@@ -72,8 +72,16 @@ def odd_on_windows(path: str) -> str:
     return ""
 
 
+_SHOWN_NAME = 60
+"""Characters that are shown of a name which is too long."""
+
+
 def said(error: OSError, name: str) -> ToolFailed:
     """A system error about one path, as one sentence for the model."""
+    if error.errno == errno.ENAMETOOLONG:
+        return ToolFailed(f"{_cut(name)} is too long for a path here; choose a shorter one")
+    if error.errno == errno.EROFS:
+        return ToolFailed(f"{shown(name)} lies in a file system that is read-only")
     if error.errno == errno.ENOENT:
         return ToolFailed(f"{shown(name)} does not exist; list_files shows what does")
     if error.errno in (errno.ELOOP, errno.EMLINK):
@@ -89,7 +97,8 @@ class Place:
         end of the path is meant, not what it leads to.
 
         Raises:
-            ToolFailed: the path leads out of the working folder, or into Orkas' own data.
+            ToolFailed: the path leads out of the working folder, or into Orkas' own data, or is longer than a path or
+                a name can be here.
         """
         if "\0" in path:
             raise ToolFailed("a path cannot hold a NUL character")
@@ -109,6 +118,7 @@ class Place:
         elif is_ours(self.real):
             raise ToolFailed(f"{shown(path)} is Orkas' own data; file tools cannot touch it")
         self.parts = self.real.relative_to(self.root).parts
+        _check_length(self.real, self.parts)
 
     @property
     def name(self) -> str:
@@ -211,8 +221,28 @@ class Folder:
         return os.listdir(self.handle if self.handle is not None else self.path)  # noqa: PTH208 - of a handle
 
     def writable(self, name: str) -> bool:
-        """We may write the file, and its mode allows it to somebody (for root the system alone would say yes)."""
-        return bool(self.stat(name).st_mode & 0o222) and os.access(self._name(name), os.W_OK, **self._here())
+        """We may write the file, and its mode allows it to somebody (for root the system alone would say yes).
+
+        Raises:
+            OSError: nobody may, because its file system is read-only.
+        """
+        allowed = bool(self.stat(name).st_mode & 0o222) and os.access(self._name(name), os.W_OK, **self._here())
+        if not allowed and self._is_fixed(name):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return allowed
+
+    def _is_fixed(self, name: str) -> bool:
+        """The file lies in a file system that is read-only; a single file may."""
+        if not hasattr(os, "fstatvfs"):
+            return False
+        try:
+            descriptor = self.open(name)
+        except (OSError, ToolFailed):
+            return False
+        try:
+            return bool(os.fstatvfs(descriptor).f_flag & os.ST_RDONLY)
+        finally:
+            os.close(descriptor)
 
     def link_target(self, name: str) -> str:
         return os.readlink(self._name(name), **self._here())
@@ -277,6 +307,51 @@ class Folder:
     def _recheck(self, path: Path) -> None:
         if Path(os.path.realpath(path)) != path:
             raise OSError(errno.ELOOP, "a link appeared", str(path))
+
+
+_FITS_EVERYWHERE = 100
+"""Bytes of a name that every file system takes."""
+
+
+def _check_length(real: Path, parts: tuple[str, ...]) -> None:
+    """The file system takes the path and every name in it, also where folders are still to be made.
+
+    Raises:
+        ToolFailed: it does not; the sentence says how long each may be.
+    """
+    if not hasattr(os, "pathconf"):
+        return
+    longest = max(parts, key=lambda part: len(os.fsencode(part)), default="")
+    size, whole = len(os.fsencode(longest)), len(os.fsencode(real))
+    if size <= _FITS_EVERYWHERE and whole <= _FITS_EVERYWHERE:
+        return
+    most, most_whole = _limits(next((path for path in real.parents if _is_folder(path)), Path("/")))
+    if size > most:
+        raise ToolFailed(f"the name {_cut(longest)} is too long: {size:,} bytes, {most} at most; choose a shorter one")
+    if whole >= most_whole:
+        path = _cut(os.fspath(real))
+        told = f"{whole:,} bytes, {most_whole - 1:,} at most"
+        raise ToolFailed(f"the path {path} is too long: {told}; choose a shorter one")
+
+
+def _limits(folder: Path) -> tuple[int, int]:
+    """Bytes of a name and of a path, with the NUL that ends it, in the file system of a folder."""
+    found = []
+    for name, usual in (("PC_NAME_MAX", 255), ("PC_PATH_MAX", 4_096)):
+        try:
+            most = os.pathconf(folder, name)
+        except (OSError, ValueError):
+            most = -1
+        found.append(most if most > 0 else usual)
+    return found[0], found[1]
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 - unlike a Path, it takes what is too long for something that is not there
+
+
+def _cut(name: str) -> str:
+    return shown(name if len(name) <= _SHOWN_NAME else f"{name[:_SHOWN_NAME]}…")
 
 
 def _real(path: Path, given: str) -> Path:

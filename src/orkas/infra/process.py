@@ -117,6 +117,8 @@ class Ended:
     seconds: float
     timed_out: bool = False
     stopped: bool = False
+    killed_by: int = 0
+    """The signal that ended it, where it had a ``code``; 0: it exited by itself."""
     exceeded: str = ""
     """It was ended because it used too much of this: memory or processes."""
     left_running: bool = False
@@ -157,7 +159,7 @@ async def run(
         if exited.done():
             await reader.drained(DRAIN_S)
             ended.left_running = child.reap()
-            ended.code = child.code
+            ended.code, ended.killed_by = child.code, child.killed_by
             ended.exceeded = child.exceeded
             ended.unwatched = child.unwatched
             if not child.started and start.wrapping is not None and not abort.fired:

@@ -23,7 +23,7 @@ from orkas.harness import trash
 from orkas.infra import files
 from orkas.infra.errors import OrkasError, SessionLocked, StorageError, ToolFailed
 from orkas.infra.home import home
-from orkas.infra.paths import Folder, Place, shown
+from orkas.infra.paths import Folder, Place, said, shown
 from orkas.tools.files import (
     Draft,
     Seen,
@@ -97,17 +97,21 @@ def apply(changes: Sequence[Change], seen: Seen, *, before: Callable[[str], None
     that step.
 
     Raises:
-        ToolFailed: a file is read-only or was changed meanwhile, or the taking back failed too; the sentence says what
-            is where. Without such words the files are as before.
-        OSError: the disk is full and the like; the files are as before.
+        ToolFailed: a file is read-only or was changed meanwhile, the disk is full and the like, or the taking back
+            failed too; then the sentence says what is where. Without such words the files are as before.
     """
     with ExitStack() as stack:
         plan = _Plan(changes[0].place.root, before, write_down=len(changes) > 1)
         try:
             plan.make_folders(changes)
-            plan.steps = [_Step(c, stack.enter_context(c.place.parent())) for c in changes]
+            for change in changes:
+                plan.steps.append(_Step(change, stack.enter_context(change.place.parent())))
             plan.prepare()
             plan.switch()
+        except OSError as error:
+            failed = said(error, plan.at)
+            plan.take_back(failed)
+            raise ToolFailed(f"{failed}; nothing was changed") from None
         except BaseException as error:
             plan.take_back(error)
             raise
@@ -122,6 +126,8 @@ class _Plan:
         self.steps: list[_Step] = []
         self.made: list[str] = []
         self.trashed: list[str] = []
+        self.at = ""
+        """The file or folder that is worked on."""
         self._before = before
         self._page = journal() / f"{secrets.token_hex(8)}.json" if write_down else None
         self._lock = files.Lock(self._page.with_suffix(".lock")) if self._page else None
@@ -138,9 +144,12 @@ class _Plan:
         if self.made:
             self._write("making")
         for path in self.made:
+            self.at = path
             self._before("mkdir")
             with Place(self.root, path).parent() as folder:
-                folder.down(Path(path).name, create=True, keep=True).close()
+                trouble = _make(folder, Path(path).name)
+            if trouble is not None:
+                raise trouble
 
     def _write(self, state: str) -> None:
         if self._page is None or self._lock is None:
@@ -156,31 +165,37 @@ class _Plan:
     def prepare(self) -> None:
         self._write("writing")
         for step in self.steps:
-            change = step.change
-            if change.old is not None:
-                if not st.S_ISLNK(change.old.st_mode):  # a link has no mode of its own
-                    check_writable(step.folder, step.name, change.old)
-                sweep(step.folder, step.name)
-            else:
-                check_new_name(change.place)
-            if change.link is not None:
-                self._before("draft")
-                step.folder.link(step.temporary, change.link)
-                step.new = _stamp(step.folder, step.temporary)
-                continue
-            if change.data is None:
-                if not change.moves:
-                    self._before("trash")
-                    path = "/".join(change.place.parts)
-                    self.trashed.append(trash.keep(step.folder, step.name, root=self.root, path=path))
-                continue
+            self.at = step.change.place.name
+            self._check(step)
+            self._draft(step)
+        self._write("switching")
+
+    def _check(self, step: _Step) -> None:
+        old = step.change.old
+        if old is None:
+            check_new_name(step.change.place)
+            return
+        if not st.S_ISLNK(old.st_mode):  # a link has no mode of its own
+            check_writable(step.folder, step.name, old)
+        sweep(step.folder, step.name)
+
+    def _draft(self, step: _Step) -> None:
+        change = step.change
+        if change.link is not None:
+            self._before("draft")
+            step.folder.link(step.temporary, change.link)
+            step.new = _stamp(step.folder, step.temporary)
+        elif change.data is not None:
             self._before("draft")
             step.draft = Draft(step.folder, step.temporary)
             self._before("write")
             self._fill(step, step.draft, change, change.data)
             stat = os.fstat(step.draft.descriptor)
             step.new = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        self._write("switching")
+        elif not change.moves:
+            self._before("trash")
+            path = "/".join(change.place.parts)
+            self.trashed.append(trash.keep(step.folder, step.name, root=self.root, path=path))
 
     def _fill(self, step: _Step, draft: Draft, change: Change, data: bytes) -> None:
         source = next((s for s in self.steps if s.change is change.source), None)
@@ -194,6 +209,7 @@ class _Plan:
     def switch(self) -> None:
         """Files that go make room first: on some systems two names that differ in case are one."""
         for step in sorted(self.steps, key=lambda s: s.stays):
+            self.at = step.change.place.name
             check_same(step.folder, step.name, step.change.old, step.change.was)
             if step.change.old is not None:
                 self._before("keep")
@@ -205,6 +221,9 @@ class _Plan:
 
     def take_back(self, error: BaseException) -> None:
         trouble = [text for step in self.steps if (text := _taken_back(step.folder, step.name, step.line()))]
+        self.close()
+        for step in self.steps:  # what follows needs descriptors, and there may be none left
+            step.folder.close()
         _remove_made(self.root, self.made)
         if trouble:
             raise ToolFailed(f"the patch failed ({error}) and could not be taken back whole: {'; '.join(trouble)}")
@@ -240,6 +259,15 @@ class _Plan:
             self._lock.release()
 
 
+def _make(folder: Folder, name: str) -> OSError | None:
+    """Make a folder; what kept it from being made, given back since the open parent would tell it as its own."""
+    try:
+        folder.down(name, create=True, keep=True).close()
+    except OSError as error:
+        return error
+    return None
+
+
 def _keep(step: _Step, *, copy: bool) -> None:
     """Give the old file its second name; without ``copy`` it loses the first."""
     folder = step.folder
@@ -253,7 +281,9 @@ def _keep(step: _Step, *, copy: bool) -> None:
 
 
 def _taken_back(folder: Folder, name: str, line: dict[str, Any]) -> str:
-    """Undo one step, as far as it got; what is in the way, in words."""
+    """Undo one step, as far as it got; what is in the way, in words. A step that was never begun is left alone: where
+    it could not be done it cannot be undone."""
+    kept = None
     try:
         now, kept = _stamp(folder, name), _stamp(folder, line["kept"])
         new = tuple(line["new"]) if line["new"] else None
@@ -265,11 +295,12 @@ def _taken_back(folder: Folder, name: str, line: dict[str, Any]) -> str:
                 folder.unlink(line["kept"])  # two names of one file: the rename did nothing
         elif now is not None and now == new:
             folder.unlink(name)
-        with suppress(FileNotFoundError):
+        if _stamp(folder, line["temporary"]) is not None:
             folder.unlink(line["temporary"])
         folder.sync()
     except OSError as error:
-        return f"{shown(name)} ({error.strerror}); its old content is in {folder.path / line['kept']}"
+        old = f"; its old content is in {folder.path / line['kept']}" if kept is not None else ""
+        return f"{shown(name)} ({error.strerror}){old}"
     return ""
 
 

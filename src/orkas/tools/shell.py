@@ -218,13 +218,20 @@ _OF_THE_NETWORK = re.compile(
     r"|ENETUNREACH|address family not supported", re.IGNORECASE
 )  # fmt: skip
 _OF_THE_DISK = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
+_OF_GIT = re.compile(
+    r"could not (?:write|lock) config file|\.git(?:modules)?\b[^\n]{0,300}(?:resource busy|read-only file system)"
+    r"|read-only file system[^\n]{0,300}\.git\b", re.IGNORECASE
+)  # fmt: skip
 
 
 def _forbidden(output: Output, given: ShellInput, ended: process.Ended) -> list[str]:
-    """What a failed command may have met: the walls, and how to ask for more."""
+    """What a failed command may have met: the walls, and how to ask for more. git may go on without what it could
+    not write, and end well."""
+    end = output.tail().decode(errors="replace") or output.head().decode(errors="replace")
+    if ended.code is not None and _OF_GIT.search(end):
+        return ["[the sandbox holds git's settings and hooks as they are; with outside: true the user is asked]"]
     if not ended.code:
         return []
-    end = output.tail().decode(errors="replace") or output.head().decode(errors="replace")
     if not given.network and (_OF_THE_NETWORK.search(end) or (not end and reaches_network(given.command))):
         return ["[the sandbox has no network; if it is needed, call again with network: true, and the user is asked]"]
     if _OF_THE_DISK.search(end):
@@ -301,11 +308,22 @@ def _ending(ended: process.Ended, limit: float) -> list[str]:
         )
     if ended.left_running:
         notes.append("[processes that the command left running were ended with it]")
-    return [*notes, f"[exit code {ended.code}{_signal_name(ended.code)}]"]
+    return [*notes, f"[exit code {ended.code}{_killed(ended.code, ended.killed_by)}]"]
 
 
-def _signal_name(code: int) -> str:
+_OF_CHILDREN = frozenset({
+    "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGINT", "SIGKILL", "SIGPIPE", "SIGSEGV", "SIGSYS", "SIGTERM",
+})  # fmt: skip
+"""By these programs usually die; other codes above 128 (129 of git) are more often errors of their own."""
+
+
+def _killed(code: int, by: int) -> str:
+    """By which signal the command was killed. A shell exits with a code above 128 where a program of it was killed,
+    and so can anybody: of an exit nobody knows."""
     try:
-        return f", killed by {signal.Signals(code - 128).name}" if code > 128 else ""
+        name = signal.Signals(by or code - 128).name
     except ValueError:
         return ""
+    if by:
+        return f", killed by {name}"
+    return f", as if killed by {name}" if name in _OF_CHILDREN else ""

@@ -38,8 +38,8 @@ _MAGIC = (
     (b"\xcf\xfa\xed\xfe", "Mach-O program"),
     (b"\x00asm", "WebAssembly module"), (b"BM", "BMP image"), (b"II*\x00", "TIFF image"), (b"MM\x00*", "TIFF image"),
 )  # fmt: skip
-_NEVER_TEXT = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b\x08")
-"""Beginnings that no text has: such a file is a broken picture or archive, however short it is."""
+_NEVER_TEXT = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b\x08", b"%PDF-")
+"""Beginnings that no text has: such a file is a picture, an archive or a document, also a broken one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,19 @@ import functools
 import msgspec
 
 from orkas.harness.commands.reading import judge
-from orkas.harness.commands.survey import MAX_BYTES, MAX_COMMANDS, MAX_DEPTH, RANK, Kind, Part, Piece, Survey, Unknown
-from orkas.harness.commands.syntax import NotUnderstood
+from orkas.harness.commands.survey import (
+    MAX_BYTES,
+    MAX_COMMANDS,
+    MAX_DEPTH,
+    RANK,
+    Kind,
+    Looks,
+    Part,
+    Piece,
+    Survey,
+    Unknown,
+)
+from orkas.harness.commands.syntax import NotUnderstood, Script
 
 __all__ = ["MAX_BYTES", "MAX_COMMANDS", "MAX_DEPTH", "Effects", "Kind", "Part", "Piece", "effects_of"]
 
@@ -32,8 +43,10 @@ class Effects(msgspec.Struct, frozen=True):
     beyond: tuple[str, ...]
     """Files outside the working folder that it changes."""
     text: str | None
-    """The same command line with each argument quoted, so that no shell can read it in another way; None where it has
-    constructs that cannot be written so."""
+    """The same command line with each argument quoted, so that no shell can read it in another way, and git quiet where
+    it only reads beside what does more; None where it has constructs that cannot be written so."""
+    reading: Looks
+    """What is to be looked at for those of its parts alone that only read."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -48,22 +61,39 @@ def effects_of(command: str) -> Effects:
         script = None
     kind: Kind = max((p.kind for p in survey.parts), key=RANK.__getitem__, default="reads")
     reasons = _once([p.reason for p in survey.parts if p.reason])
-    text = None
-    if script is not None and kind == "reads":
-        from orkas.harness.commands.canonical import quoted
-
-        text = quoted(script)
+    looks = Looks()
+    for one in (survey.reading, survey.acting, survey.looks):
+        looks.add(one)
     return Effects(
         kind,
         tuple(survey.parts),
         reasons,
-        _once(survey.programs),
-        _once(survey.outside),
-        _once(survey.inside),
+        _once(looks.programs),
+        _once(looks.outside),
+        _once(looks.inside),
         _once(survey.written),
         _once(survey.beyond),
-        text,
+        _written_again(script, survey, kind) if script is not None else None,
+        survey.reading,
     )
+
+
+_TAKE_ASSIGNMENTS = frozenset({"alias", "declare", "export", "local", "readonly", "typeset"})
+"""Read otherwise by the shell when they are in quotes."""
+
+
+def _written_again(script: Script, survey: Survey, kind: Kind) -> str | None:
+    """The text in quotes, where all that does more than read is told to the last argument, or nothing does."""
+    from orkas.harness.commands.canonical import in_quotes, quoted
+    from orkas.harness.commands.git_reading import QUIET
+
+    if kind == "reads":
+        return quoted(script)
+    acting = [part for part in survey.parts if part.kind != "reads"]
+    if not all(part.whole and part.argv[0] not in _TAKE_ASSIGNMENTS for part in acting):
+        return None
+    quiet = "".join(f"{name}={in_quotes(value)} " for name, value in QUIET.items())
+    return quoted(script, dict.fromkeys(survey.quiet, quiet))
 
 
 def _once(found: list[str]) -> tuple[str, ...]:

@@ -312,6 +312,8 @@ def _sed(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kin
 
 def _awk(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kind, str]:
     for piece in plain_awk(rest):
+        if piece.text.startswith("/inet"):
+            raise _odd(name, f"{piece.text}, which is a connection,")
         survey.read(piece)
     return "reads", ""
 

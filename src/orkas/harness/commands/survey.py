@@ -16,7 +16,9 @@ from orkas.harness.commands.parser import parse
 from orkas.harness.commands.syntax import Group, Lit, Pipeline, Redirect, Script, Simple, Sub, Var, Word
 from orkas.harness.commands.words import HOME, Scope, arguments
 
-__all__ = ["MAX_BYTES", "MAX_COMMANDS", "MAX_DEPTH", "RANK", "Kind", "Part", "Piece", "Survey", "Unknown"]
+__all__ = [
+    "MAX_BYTES", "MAX_COMMANDS", "MAX_DEPTH", "RANK", "Kind", "Looks", "Part", "Piece", "Survey", "Unknown",
+]  # fmt: skip
 
 Kind: TypeAlias = Literal["reads", "writes", "beyond", "unknown"]
 """``reads``: changes nothing. ``writes``: changes files of the working folder. ``beyond``: changes others, or reaches
@@ -35,6 +37,7 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/urandom"})
 _GROUPS = ("(", "{", "if", "loop", "for")
 _FLAG_WITH_PATH = re.compile(r"(?:=|^-[A-Za-z]+)((?:/|~|\.\.(?:/|$)).*)", re.DOTALL)
+_MOVE = (("cd",), ("pushd",), ("popd",))
 _VALUES = frozenset({"", ":-", "-", ":+", "+", "#", "##", "%", "%%"})
 """Operators of ``${x…}`` that neither set nor evaluate anything."""
 
@@ -65,6 +68,21 @@ class Part(msgspec.Struct, frozen=True):
     """``argv`` is all of it, and nothing else is done beside it (no assignment, no redirection into a file)."""
     reason: str
     """A clause that says why it is not read-only; empty when it is."""
+    folder: str | None = None
+    """Where it runs, relative to the working folder or absolute; None: not known."""
+
+
+class Looks(msgspec.Struct, frozen=True):
+    """What is to be looked at on the disk before it is known that a command, or a part of one, only reads."""
+
+    programs: list[str] = msgspec.field(default_factory=list)
+    repositories: list[str] = msgspec.field(default_factory=list)
+    outside: list[str] = msgspec.field(default_factory=list)
+    inside: list[str] = msgspec.field(default_factory=list)
+
+    def add(self, other: Looks) -> None:
+        for name in self.__struct_fields__:
+            getattr(self, name).extend(getattr(other, name))
 
 
 Judge: TypeAlias = "Callable[..., tuple[Kind, str]]"
@@ -77,13 +95,19 @@ class Survey:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self.parts: list[Part] = []
-        self.programs: list[str] = []
-        self.outside: list[str] = []
-        self.inside: list[str] = []
+        self.reading = Looks()
+        """Of the parts that only read, of words and of redirections."""
+        self.acting = Looks()
+        """Of all other parts."""
+        self.looks = self.reading
+        self.quiet: set[int] = set()
+        """Which commands of the tree only read and run git."""
         self.written: list[str] = []
         self.beyond: list[str] = []
         self.scope = Scope()
         self._depth = 0
+        self._moves = 0
+        """So often it went to another folder."""
 
     def command(self, command: str) -> Script:
         if len(command.encode(errors="surrogatepass")) > MAX_BYTES:
@@ -97,23 +121,52 @@ class Survey:
         self._script(script)
         return script
 
-    def add(self, kind: Kind, argv: tuple[str, ...], reason: str = "", *, whole: bool = False) -> None:
-        self.parts.append(Part(kind, argv, whole, reason))
+    def add(
+        self,
+        kind: Kind,
+        argv: tuple[str, ...],
+        reason: str = "",
+        *,
+        whole: bool = False,
+        folder: str | None = None,
+    ) -> None:
+        self.parts.append(Part(kind, argv, whole, reason, folder))
         if len(self.parts) > MAX_COMMANDS:
             raise Unknown(f"it holds more than {MAX_COMMANDS} commands")
+
+    @property
+    def programs(self) -> list[str]:
+        return self.looks.programs
+
+    @property
+    def outside(self) -> list[str]:
+        return self.looks.outside
+
+    @property
+    def inside(self) -> list[str]:
+        return self.looks.inside
+
+    def works_in(self, folder: str) -> None:
+        """git reads in this folder."""
+        self.looks.repositories.append(folder)
 
     # the tree
 
     def _script(self, script: Script) -> None:
-        """In a row of ``&&`` each command may count on the ``cd`` before it; behind the row it may not."""
-        certain = self.scope.cwd
+        """In a row of ``&&`` alone each command may count on the ``cd`` before it; behind the row, where not all of it
+        need have run, it may not."""
+        moves, either = self._moves, False
         for pipeline in script:
             if pipeline.background:
                 raise Unknown("it leaves a program running in the background")
-            if pipeline.after != "&&" and self.scope.cwd != certain:
-                self.scope.cwd = certain = None
+            either = pipeline.after == "||" or (either and pipeline.after == "&&")
+            if pipeline.after != "&&" and self._moves != moves:
+                self.scope.cwd, moves = None, self._moves
+            before = self._moves
             self._pipeline(pipeline)
-        if self.scope.cwd != certain and script[-1].after:
+            if self._moves != before and (either or pipeline.words):
+                self.scope.cwd = None
+        if self._moves != moves and script[-1].after:
             self.scope.cwd = None
 
     def _pipeline(self, pipeline: Pipeline) -> None:
@@ -132,13 +185,17 @@ class Survey:
         for word in group.words:
             self._piece(word)
         self._redirects(group.redirects)
-        before = self.scope.cwd
+        before, moves = self.scope.cwd, self._moves
         for body in group.bodies:
             self._script(body)
+            if self._moves == moves:
+                continue
+            if group.kind in ("loop", "for"):
+                raise Unknown("it goes to another folder again and again")
+            if group.kind != "(":
+                self.scope.cwd = None
         if group.kind == "(":
-            self.scope.cwd = before
-        elif self.scope.cwd != before:
-            self.scope.cwd = None
+            self.scope.cwd, self._moves = before, moves
         self._depth -= 1
 
     def _deeper(self) -> None:
@@ -183,9 +240,9 @@ class Survey:
                 if part.kind == ">(":
                     raise Unknown("it feeds a program through >(…)")
                 self._deeper()
-                cwd = self.scope.cwd
+                before = self.scope.cwd, self._moves
                 self._script(part.script)
-                self.scope.cwd = cwd
+                self.scope.cwd, self._moves = before
                 self._depth -= 1
 
     def _piece(self, word: Word) -> Piece:
@@ -223,11 +280,19 @@ class Survey:
                 self.add("reads", ())
             return
         whole = len(argv) == len(pieces) and not wrote
+        folder = self.scope.cwd
+        self.looks = Looks()
         try:
             kind, reason = self.program(pieces, alone=alone)
         except Unknown as odd:
             kind, reason = "unknown", str(odd)
-        self.add(kind, argv, reason, whole=whole)
+            if argv[:1] in _MOVE:
+                self.scope.cwd = None
+        (self.reading if kind == "reads" else self.acting).add(self.looks)
+        if kind == "reads" and self.looks.repositories:
+            self.quiet.add(id(command))
+        self.looks = self.reading
+        self.add(kind, argv, reason, whole=whole, folder=folder)
 
     def program(self, pieces: list[Piece], *, alone: bool = False) -> tuple[Kind, str]:
         """What this program does with these arguments.
@@ -285,6 +350,7 @@ class Survey:
         path = self.scope.path(piece.text)
         self.read(piece)
         if alone:
+            self._moves += 1
             self.scope.cwd = path
 
 

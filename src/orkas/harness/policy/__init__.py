@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from orkas.harness.commands.effects import Effects
     from orkas.harness.commands.typed import Level
     from orkas.harness.policy.grants import Grant, Grants
-    from orkas.harness.policy.rules import Rules
+    from orkas.harness.policy.rules import Rule, Rules
 
 __all__ = ["Mode", "Policy", "Verdict", "as_judged", "bound", "check_command", "reaches_network", "sandbox_of"]
 
@@ -63,29 +63,20 @@ def check_command(command: str) -> Verdict:
     return Verdict("ask", asked) if asked else _ALLOW
 
 
-_QUIET_GIT = {
-    "GIT_CONFIG_COUNT": "2",
-    "GIT_CONFIG_KEY_0": "core.fsmonitor",
-    "GIT_CONFIG_VALUE_0": "false",
-    "GIT_CONFIG_KEY_1": "diff.ignoreSubmodules",
-    "GIT_CONFIG_VALUE_1": "dirty",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-}
-"""git without what its own settings could start while it only reads."""
-
-
 def as_judged(command: str) -> tuple[str, Mapping[str, str]]:
-    """The command as it is run, and variables for it. One that only reads is written again with each argument in
-    quotes, so that the shell cannot read it in another way than the policy did; every other runs as it is."""
+    """The command as it is run, and variables for it. One of which a part only reads is written again with each
+    argument in quotes, so that the shell cannot read it in another way than the policy did; every other runs as it is.
+    git is quiet where it only reads, and nowhere else."""
     from orkas.harness.commands.effects import effects_of
+    from orkas.harness.commands.git_reading import QUIET
 
     effects = effects_of(command)
-    if effects.kind != "reads":
-        return command, {}
-    return effects.text or command, _QUIET_GIT if "git" in effects.programs else {}
+    quiet = QUIET if effects.reading.repositories else {}
+    if effects.kind == "reads":
+        return effects.text or command, quiet
+    if effects.kind == "writes":  # by programs that all are known: none of them runs git
+        return command, quiet
+    return (effects.text or command) if effects.reading.programs else command, {}
 
 
 def reaches_network(command: str) -> bool:
@@ -175,9 +166,10 @@ class Policy:
             reasons.append(f"the rule “{rule}” asks")
         if reasons:
             return self._settled(reasons, None, "all")
-        if rule is not None:
-            return _ALLOW
-        return self._by_mode(tool, given, context, paths, getattr(of, "read_only", None))
+        if rule is None:
+            return self._by_mode(tool, given, context, paths, getattr(of, "read_only", None))
+        beside = _not_named(rule, tool, given, context)
+        return self._by_mode(tool, given, context, paths, None, beside) if beside else _ALLOW
 
     def _fixed(
         self, tool: str, arguments: Mapping[str, Any], context: ToolContext, paths: Sequence[str]
@@ -208,12 +200,15 @@ class Policy:
         context: ToolContext,
         paths: Sequence[str],
         read_only: bool | None,
+        more: Sequence[str] = (),
     ) -> Verdict:
+        """``more``: what speaks against the call besides."""
         if tool == "shell":
             command = arguments.get("command")
             if not isinstance(command, str):
                 return _ALLOW  # the tool says what is wrong with it
             asked, by_edits = self._about_command(command, context)
+            asked = list(dict.fromkeys([*asked, *more]))
         elif tool == "shell_job":
             level, asked = _typed(arguments, context)
             by_edits = context.sandbox != "off"
@@ -265,6 +260,22 @@ def _typed(arguments: Mapping[str, Any], context: ToolContext) -> tuple[Level, l
     from orkas.harness.commands.typed import judge_typing
 
     return judge_typing(arguments, context.jobs)
+
+
+def _not_named(rule: Rule, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> list[str]:
+    """What speaks against a command though a rule allows it: the rule speaks neither of the parts that only read nor of
+    where links lead."""
+    command = arguments.get("command")
+    if tool != "shell" or not rule.pattern or not isinstance(command, str):
+        return []
+    from orkas.harness.commands.effects import effects_of
+    from orkas.harness.policy import surroundings
+
+    effects = effects_of(command)
+    odd = surroundings.harmful(effects, context.cwd, sandboxed=context.sandbox != "off", named=True)
+    if effects.reading.repositories and effects.kind not in ("reads", "writes") and effects.text is None:
+        odd.append("git cannot be kept from starting programs in a command of this form")
+    return odd
 
 
 def sandbox_of(context: ToolContext) -> str:

@@ -109,7 +109,7 @@ class Rules:
         table = config.content().get("policy", {})
         if not isinstance(table, dict) or set(table) - set(LEVELS):
             raise UsageError(
-                "[policy] in config.toml can hold allow, ask and deny", hint="each is a list of rules"
+                f"[policy] in {home() / 'config.toml'} can hold allow, ask and deny", hint="each is a list of rules"
             )
         found = []
         for level in LEVELS:
@@ -253,12 +253,12 @@ def _is_known(name: str) -> bool:
 
 
 def _all_allowed(words: tuple[str, ...], command: str) -> bool:
-    """Each part of the command is this one or only reads; at least one is it."""
+    """Each part of the command is this one, in the working folder, or only reads; at least one is it."""
     from orkas.harness.commands.effects import effects_of
 
     effects = effects_of(command)
     meant = [p for p in effects.parts if p.kind != "reads"]
-    return bool(meant) and all(_is_meant(words, p.argv) for p in meant if p.whole) and all(p.whole for p in meant)
+    return bool(meant) and all(p.whole and p.folder == "." and _is_meant(words, p.argv) for p in meant)
 
 
 def _is_meant(words: tuple[str, ...], argv: tuple[str, ...]) -> bool:

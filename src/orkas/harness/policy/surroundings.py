@@ -4,7 +4,6 @@ what the settings of a repository would start. Only looks; a doubt counts agains
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from orkas.harness.commands.known import plain_name
 from orkas.harness.commands.reading import BUILTINS
+from orkas.harness.policy.repository import is_another_for_each, settings_that_run
 from orkas.infra.paths import is_ours
 from orkas.infra.process import environment
 
@@ -24,7 +24,6 @@ _SYSTEM = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin",
 """Programs of the system, also where the whole disk is the working folder."""
 _MAX_MATCHES = 1_000
 """Names that a pattern may stand for before it is not looked at any further."""
-_MAX_CONFIG = 100_000
 
 
 def leads_out(path: str, cwd: Path, *, existing: bool) -> bool:
@@ -33,7 +32,8 @@ def leads_out(path: str, cwd: Path, *, existing: bool) -> bool:
     whole = os.path.join(cwd, os.path.expanduser(path))  # noqa: PTH111, PTH118 - kept as written until it is resolved
     if existing and not os.path.lexists(whole):
         return False
-    return not Path(os.path.realpath(whole)).is_relative_to(os.path.realpath(cwd))
+    inside = Path(os.path.realpath(whole)).is_relative_to(os.path.realpath(cwd))
+    return not inside or is_another_for_each(Path(whole))
 
 
 def _matches_lead_out(pattern: str, cwd: Path) -> bool:
@@ -75,76 +75,6 @@ def _within(path: str, folder: str) -> bool:
 # git
 
 
-def settings_that_run(cwd: Path) -> str:
-    """The first setting of the repository that this folder belongs to of which it is not known that it runs nothing;
-    empty when there is none."""
-    found = _git_folder(cwd)
-    if found is None:
-        return ""
-    if isinstance(found, str):
-        return found
-    folders = [found]
-    try:
-        common = (found / "commondir").read_text().strip()
-        folders.append(found / common)
-    except (OSError, ValueError):
-        pass
-    for folder in folders:
-        for name in ("config", "config.worktree"):
-            if odd := _odd_setting(folder / name):
-                return odd
-    return ""
-
-
-def _git_folder(cwd: Path) -> Path | str | None:
-    """Where git would look for its settings; a sentence when that is odd."""
-    for folder in (cwd, *cwd.parents):
-        marker = folder / ".git"
-        if marker.is_dir():
-            return marker
-        if marker.is_file():
-            try:
-                text = marker.read_text()
-            except (OSError, ValueError):
-                return "a .git file that cannot be read"
-            found = re.fullmatch(r"gitdir: ([^\n]+)\n?", text)
-            return folder / found[1] if found else "a .git file that cannot be read"
-        if (folder / "HEAD").exists() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
-            return folder
-    return None
-
-
-_SECTION = re.compile(r'\[\s*([A-Za-z][\w.-]*)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)')
-_KEY = re.compile(r"([A-Za-z][\w-]*)\s*(=.*)?")
-
-
-def _odd_setting(path: Path) -> str:
-    from orkas.harness.commands.git import is_harmless
-
-    try:
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            text = file.read(_MAX_CONFIG + 1).decode()
-    except (OSError, ValueError):
-        return "settings that cannot be read"
-    if len(text) > _MAX_CONFIG or "\\\n" in text:
-        return "settings that cannot be read"
-    section = ""
-    for whole in text.splitlines():
-        line = whole.strip()
-        if found := _SECTION.fullmatch(line):
-            section = f"{found[1]}.{found[2]}." if found[2] is not None else f"{found[1]}."
-            line = found[3].strip()
-        if not line or line[0] in "#;":
-            continue
-        key = _KEY.match(line)
-        name = f"{section}{key[1]}" if key else line
-        if not key or not is_harmless(name) or name.casefold() == "log.showsignature":
-            return name
-    return ""
-
-
 def makes_repository(paths: Sequence[str], cwd: Path) -> str:
     """The folder that git takes for a repository once these files are written in it; empty: none. It needs no ``.git``
     for that: ``HEAD``, ``objects`` and ``refs`` are enough."""
@@ -170,27 +100,33 @@ _OF_A_REPOSITORY = frozenset({
 # all of it
 
 
-def harmful(effects: Effects, cwd: Path, *, sandboxed: bool) -> list[str]:
-    """What speaks against a command besides its text, as clauses. In a sandbox it cannot read what it must not."""
+def harmful(effects: Effects, cwd: Path, *, sandboxed: bool, named: bool = False) -> list[str]:
+    """What speaks against a command besides its text, as clauses. In a sandbox it cannot read what it must not.
+    ``named``: a rule allows those of its parts that do more than read."""
     found: list[str] = []
     search = environment()["PATH"]
-    if effects.kind == "reads":
+    reading = effects.reading
+    if named or effects.kind in ("reads", "writes"):
         found += [
             f"{name} may be a program of the working folder"
-            for name in effects.programs
+            for name in reading.programs
             if name not in BUILTINS and program_of_workspace(name, cwd, search)
         ]
-        if "git" in effects.programs and (setting := settings_that_run(cwd)):
-            found.append(f"the settings of this repository can run a program ({setting})")
+        folders = dict.fromkeys(reading.repositories)
+        if effects.written and any(folder != "." for folder in folders):
+            found.append("git reads a folder that the same command may change")
+        settings = (settings_that_run(cwd / folder) for folder in folders)
+        found += [f"the settings of this repository can run a program ({odd})" for odd in settings if odd]
     if folder := makes_repository(effects.written, cwd):
         found.append(f"{folder} is then a repository to git, which runs programs that its settings name")
     out = [path for path in effects.written if leads_out(path, cwd, existing=False)]
     found += [f"{path} leads out of the working folder" for path in out]
     if not sandboxed:
-        for path in effects.outside:
+        for path in reading.outside if named else effects.outside:
             if path == "?":
                 found.append("which files it reads is known only when it runs")
             elif leads_out(path, cwd, existing=True):
                 found.append(f"it reads {path}, outside the working folder")
-        found += [f"{path} leads out of the working folder" for path in effects.read if _matches_lead_out(path, cwd)]
+        inside = reading.inside if named else effects.read
+        found += [f"{path} leads out of the working folder" for path in inside if _matches_lead_out(path, cwd)]
     return list(dict.fromkeys(found))

@@ -189,7 +189,9 @@ def _sendable(record: _Record, line: bytes) -> bool:
 
 
 def _checked(text: str) -> str:
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str):
+        raise UsageError(f"a message must be a string, not {text!r}", hint="give a text")
+    if not text.strip():
         raise UsageError("there is nothing to send: the message is empty", hint="give a text")
     if len(text) > LONGEST or len(encode(text)) > _LARGEST:
         raise UsageError(

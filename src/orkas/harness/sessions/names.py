@@ -23,6 +23,8 @@ def valid_id(name: str) -> str:
     Raises:
         UsageError: it cannot.
     """
+    if not isinstance(name, str):
+        raise UsageError(f"the name of a session must be a string, not {name!r}", hint="such as Session.open('trip')")
     if _ID.fullmatch(name) and not name.endswith(".") and not _RESERVED.fullmatch(name):
         return name
     if _RESERVED.fullmatch(name):

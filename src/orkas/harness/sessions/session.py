@@ -252,8 +252,11 @@ class Session:
         Returns how many were dropped.
 
         Raises:
+            UsageError: ``keep`` is no whole number, 0 or more.
             StorageError: nothing has changed.
         """
+        if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
+            raise UsageError(f"keep must be a whole number of messages, 0 or more, not {keep!r}")
         messages = self.messages
         first = 1 if summary_of(messages) else 0
         newest = turn_start(messages)

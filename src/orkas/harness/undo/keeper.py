@@ -7,6 +7,7 @@ is the turn's doing. What cannot be kept is told once.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import threading
@@ -226,6 +227,10 @@ class Keeper:
             state = state_of((self._root / path).lstat())
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:  # nothing can have such a name
+                return None
+            raise
         if state.is_link:
             return Kept(state, target=self._target(path))
         if not state.is_file:

@@ -125,6 +125,17 @@ class Beneath:
         except OSError:
             return []
 
+    def kinds(self, path: Path) -> dict[str, str] | None:
+        """What lies in a folder, each with its kind as of ``Seen``; nothing in what is none; None: it cannot be listed,
+        though others may go through it."""
+        try:
+            with self._steps(path.relative_to(self.root).parts) as descriptors:
+                return {name: _kind(descriptors[-1], name) for name in _listed(".", descriptors[-1])}
+        except PermissionError:
+            return None
+        except OSError:
+            return {}
+
     def set_aside(self, path: Path) -> str:
         """Rename it to a name that nobody obeys, beside itself; returns that.
 
@@ -173,7 +184,7 @@ def _entered(folder: int, name: str) -> int:
 
 
 def _set_aside(folder: int, name: str) -> str:
-    aside = f"{name[:200]}{_SUFFIX}"
+    aside = os.fsdecode(os.fsencode(name)[:200]) + _SUFFIX  # systems count bytes
     try:
         os.lstat(aside, dir_fd=folder)
         aside += f"-{secrets.token_hex(4)}"
@@ -189,6 +200,15 @@ def _listed(name: str, folder: int) -> list[str]:
         return sorted(os.listdir(descriptor))
     finally:
         os.close(descriptor)
+
+
+def _kind(folder: int, name: str) -> str:
+    try:
+        mode = os.lstat(name, dir_fd=folder).st_mode
+    except OSError:
+        return "missing"
+    kinds = {stat.S_IFREG: "file", stat.S_IFLNK: "link", stat.S_IFDIR: "folder"}
+    return kinds.get(stat.S_IFMT(mode), "other")
 
 
 def _seen(folder: int, name: str, left: list[int], within: str) -> Seen:

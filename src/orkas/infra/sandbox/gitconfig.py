@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from msgspec import Struct
 
-__all__ = ["Entry", "entries", "harmless"]
+__all__ = ["Entry", "entries", "harmless", "names_submodules"]
 
 
 class Entry(Struct, frozen=True):
@@ -93,8 +93,9 @@ _HARMLESS = {
 }  # fmt: skip
 
 
-def harmless(config: str) -> str:
-    """The lines of a git configuration that only hold values; what could run a program is left out."""
+def harmless(config: str, work_tree: str = "") -> str:
+    """The lines of a git configuration that only hold values; what could run a program is left out, and what leads to
+    another work tree than this."""
     kept: list[str] = []
     section = ""
     for line in config.split("\n"):
@@ -105,15 +106,48 @@ def harmless(config: str) -> str:
             keep = True
         else:
             found = _LINE.fullmatch(line)
-            keep = found is not None and _is_harmless(section, found[1].lower(), found[2] or "")
+            keep = found is not None and (
+                _is_harmless(section, found[1].lower(), found[2] or "")
+                or (section, found[1].lower(), found[2]) == ("core", "worktree", work_tree or None)
+            )
         if keep:
             kept.append(line)
     return "\n".join(kept)
 
 
-def _is_harmless(section: str, key: str, value: str) -> bool:
-    if key not in _HARMLESS.get(section, ()) or "\r" in value or value.endswith("\\"):
+_OF_SUBMODULES = {"path", "url", "branch", "ignore", "shallow", "fetchrecursesubmodules"}
+
+
+def names_submodules(text: str) -> bool:
+    """This ``.gitmodules`` only says which submodules there are, each below its folder, and where they come from."""
+    within = False
+    for line in text.split("\n"):
+        if not line.strip():
+            continue
+        if header := _HEADER.fullmatch(line):
+            within = header[1].lower() == "submodule" and bool(header[2]) and _stays_below(header[2])
+            if not within:
+                return False
+            continue
+        found = _LINE.fullmatch(line)
+        key, value = (found[1].lower(), found[2] or "") if found else ("", "")
+        if not within or not _is_harmless("submodule", key, value, _OF_SUBMODULES) or "#" in value or ";" in value:
+            return False  # behind these signs comes a comment: git reads another value than stands there
+        if key == "path" and not _stays_below(value):
+            return False
+    return True
+
+
+def _stays_below(path: str) -> bool:
+    parts = path.split("/")
+    return not path.startswith("-") and not any(part in ("", "..") or part.lower() == ".git" for part in parts)
+
+
+def _is_harmless(section: str, key: str, value: str, allowed: Container[str] | None = None) -> bool:
+    if key not in (_HARMLESS.get(section, ()) if allowed is None else allowed):
+        return False
+    if "\r" in value or value.endswith("\\"):
         return False
     if key != "name" and ('"' in value or "\\" in value):  # words that git puts together otherwise than they look
         return False
-    return not (key.endswith("url") and ("::" in value or value.startswith("-")))
+    return not (key.endswith("url") and ("::" in value or "://-" in value or value.startswith("-")))

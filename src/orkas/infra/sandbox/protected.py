@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orkas.infra.sandbox.beneath import Beneath
 from orkas.infra.sandbox.folders import homes
+from orkas.infra.sandbox.inner import INNER, inside
 from orkas.infra.sandbox.repositories import Repositories, hooks_and_settings, leads, led_to, trail
 
 __all__ = ["NAMES", "held", "protected"]
@@ -19,8 +20,9 @@ NAMES = (
     ".windsurf",
 )  # fmt: skip
 """At the top of the working folder: what shells, editors and agents obey as soon as it is there."""
-IN_GIT = ("config", "config.worktree", "hooks", "modules", "worktrees", "commondir", "info/attributes")
-"""In every git folder: what makes git run programs, or look elsewhere for what it obeys."""
+IN_GIT = ("config", "config.worktree", "hooks", "commondir", "gitdir", "info/attributes")
+"""In every git folder, of worktrees and submodules too: what makes git run programs, or look elsewhere for what it
+obeys."""
 MOST_MOUNTS = 200
 """Places that are held by mounts: each makes the start slower by all those before it. What is beyond, the deepest
 repositories of many, is put back after the command."""
@@ -42,19 +44,19 @@ def protected(cwd: Path, found: Repositories) -> list[Path]:
             paths += [pointer, *(step for named in leads(pointer) for step in trail(cwd, named)[:-1])]
     users = tuple(folder / name for folder in homes() for name in (".gitconfig", ".config/git/config"))
     users += (Path("/etc/gitconfig"),)
-    known = [path for path in found.folders if not _is_inner(path, found.folders)]
-    for git in [*known, *([] if os.path.lexists(cwd / ".git") else [cwd / ".git"])]:
+    gits: dict[Path, None] = {}
+    with Beneath(cwd) as beneath:
+        for git in found.folders:
+            gits[git] = None
+            inner = inside(beneath, git)
+            gits |= dict.fromkeys(inner.folders)
+            paths += inner.odd if inner.whole else [git / name for name in INNER]
+    for git in [*gits, *([] if os.path.lexists(cwd / ".git") else [cwd / ".git"])]:
         paths += [git / name for name in IN_GIT]
         for path in hooks_and_settings(cwd, git, trees.get(git, ()), users):
             paths += [path, *trail(cwd, path)]
     led = [step for path in paths if os.path.islink(path) for step in trail(cwd, path)]
     return list(dict.fromkeys([*paths, *led]))
-
-
-def _is_inner(path: Path, folders: Iterable[Path]) -> bool:
-    """It lies in what is protected of another: the git folder of a submodule or worktree."""
-    parents = set(path.parents)
-    return any(folder / name in parents for folder in set(folders) & parents for name in ("modules", "worktrees"))
 
 
 def _links(folder: Path) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from msgspec import Struct
 from orkas.infra.sandbox.folders import is_below, text_of
 from orkas.infra.sandbox.gitconfig import Entry, entries
 
-__all__ = ["Repositories", "hooks_and_settings", "leads", "led_to", "search", "trail"]
+__all__ = ["Repositories", "hooks_and_settings", "is_git_folder", "leads", "led_to", "search", "trail"]
 
 LOOK = 8_000
 """Folder entries that are looked at, nearest first; git folders deeper in a larger tree are not found."""
@@ -46,12 +46,12 @@ def search(cwd: Path, most: int = LOOK) -> Repositories:
         here = near.popleft() if near else far.popleft()
         try:
             looked, names, inner = _looked_at(here, most)
-        except OSError:
-            continue
+        except OSError:  # it cannot be listed, but git may go through it
+            looked, names, inner = 1, {name for name in _OF_GIT if os.path.lexists(here / name)}, []
         most -= looked
         if ".git" in names:
             pointers[here / ".git"] = None
-        if _is_git_folder(names):
+        if is_git_folder(names):
             folders[here] = None
         for path in inner:
             if path.name == ".git":
@@ -83,7 +83,7 @@ def _remember(cwd: Path, pointers: dict[Path, None], folders: dict[Path, None]) 
     for path in earlier:
         if path.name == ".git" and os.path.lexists(path):
             pointers[path] = None
-        elif _is_git_folder({name for name in _OF_GIT if os.path.lexists(path / name)}):
+        elif is_git_folder({name for name in _OF_GIT if os.path.lexists(path / name)}):
             folders[path] = None
     for path in [*pointers, *folders]:
         folders |= dict.fromkeys(led_to(cwd, path) or ())
@@ -94,8 +94,9 @@ def _remember(cwd: Path, pointers: dict[Path, None], folders: dict[Path, None]) 
 _OF_GIT = frozenset({".git", "HEAD", "objects", "refs", "commondir"})
 
 
-def _is_git_folder(names: set[str]) -> bool:
-    return "HEAD" in names and ("commondir" in names or {"objects", "refs"} <= names)
+def is_git_folder(names: Container[str]) -> bool:
+    """git takes a folder with these names in it for a git folder."""
+    return "HEAD" in names and ("commondir" in names or ("objects" in names and "refs" in names))
 
 
 def led_to(cwd: Path, pointer: Path) -> list[Path] | None:

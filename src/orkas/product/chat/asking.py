@@ -35,8 +35,10 @@ def shown(asked: Approval, joined: Callable[..., str]) -> Iterator[tuple[str, To
 
 
 def is_answer(text: str) -> bool:
-    """Whether a line is an answer to some question, so that it is not said to the model by mistake."""
-    return text.strip().lower().rstrip(":,") in _WORDS
+    """Whether a line is an answer to some question, or means to be one (a letter, a key too many), so that it is not
+    said to the model by mistake."""
+    word = text.strip().lower().rstrip(":,")
+    return word in _WORDS or len(word) <= 2
 
 
 def answer_of(text: str, asked: Approval) -> tuple[Answer, str] | None:

@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None, *, listens: bool = False) -> int:
         _prepare(withdraw=argv is None)
         status = _dispatch(words, debug=debug)
         sys.stdout.flush()
-    except SystemExit as leaving:  # argparse after --help
+    except SystemExit as leaving:  # code of the user's own
         status = leaving.code if isinstance(leaving.code, int) else 2
     except KeyboardInterrupt:
         status = STOPPED
@@ -87,8 +87,10 @@ def _dispatch(words: list[str], *, debug: bool) -> int:
     if words and not words[0].startswith("-"):
         name, words = _known(words[0]), words[1:]
     room = import_module(f"orkas.product.cli.{name}")
-    parser = room.parser()
-    arguments = parser.parse_args(words)
+    try:
+        arguments = room.parser().parse_args(words)
+    except SystemExit:  # after --help and --version
+        return 0
     return int(arguments.do(arguments))
 
 

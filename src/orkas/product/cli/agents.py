@@ -125,7 +125,10 @@ def tools_for(names: str) -> list[Tool | Callable[..., Any] | str] | None:
         return None
     if names == "none":
         return []
+    if not names.strip(" ,"):
+        raise UsageError("--tools is empty", hint="say none for no tools, or leave it out for all")
     from orkas.app import builtins
+    from orkas.app.toolbox import absent
 
     known = {tool.name: tool for tool in builtins()}
     wanted: dict[str, Tool | Callable[..., Any] | str] = {}
@@ -137,7 +140,9 @@ def tools_for(names: str) -> list[Tool | Callable[..., Any] | str] | None:
         else:
             near = difflib.get_close_matches(name, known, 1)
             there = f"there are {', '.join(known)}; or all, or none, or the path of a Python file"
-            raise UsageError(f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else there)
+            raise UsageError(
+                f"there is no tool {name!r}", hint=absent(name) or (f"did you mean {near[0]}?" if near else there)
+            )
     return list(wanted.values())
 
 

@@ -80,9 +80,11 @@ def _get(options: argparse.Namespace) -> int:
 
 def _set(options: argparse.Namespace) -> int:
     if options.key in ("model", "image.model") and options.value and not looks_secret(options.value):
-        from orkas.providers.registry import split_model
+        from orkas.providers.registry import artist, split_model
 
         split_model(options.value)
+        if options.key == "image.model":
+            artist(options.value)
     value = config.set_value(options.key, parsing.plain(options.value))
     if options.json:
         out.data({"key": options.key, "value": value, "origin": str(config.file_path())})

@@ -89,7 +89,8 @@ def _width(text: str) -> int:
 
 
 def note(text: str) -> None:
-    """Something about the run, for a person: one line on stderr."""
+    """Something about the run, for a person: one line on stderr, after the data so far."""
+    sys.stdout.flush()
     _say(style(label(text, 400), "dim", sys.stderr))
 
 

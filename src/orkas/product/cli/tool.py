@@ -78,6 +78,10 @@ def _called(options: argparse.Namespace) -> int:
 
     tools = {tool.name: tool for tool in _offered(options)}
     if options.name not in tools:
+        from orkas.app.toolbox import absent
+
+        if why := absent(options.name):
+            raise UsageError(f"the tool {options.name!r} is not offered", hint=why)
         there = f"there are {', '.join(tools)}" if tools else "--tools says which there are"
         raise UsageError(f"there is no tool {options.name!r}", hint=f"{there}; one of your own: --tools FILE.py")
     call = ToolCall(id=f"call_{new_id()}", name=options.name, arguments=_arguments(options.arguments))
@@ -126,6 +130,7 @@ async def _execute(
 ) -> int:
     from orkas.harness.execute import execute
     from orkas.infra.abort import Aborted
+    from orkas.infra.messages import ToolCall
     from orkas.product.cli.driving import stopping
 
     async def say(text: str) -> None:
@@ -134,6 +139,9 @@ async def _execute(
 
     try:
         with stopping(context.abort.fire):
+            if call.name == "write_file" and "read_file" in tools:  # who types the call knows what it replaces
+                reading = ToolCall(id="read", name="read_file", arguments={"path": (call.arguments or {}).get("path")})
+                await execute(reading, tools, policy, context, say)
             result = await execute(call, tools, policy, context, say)
     except Aborted:
         return 130
