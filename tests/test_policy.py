@@ -965,3 +965,79 @@ async def test_a_rule_for_a_tool_that_is_not_there_is_told_once_and_stays_in_for
     assert not [event async for event in agent.stream("again") if isinstance(event, Notice)]
     said = orkas("doctor").out
     assert "'shel'" in said and "'mine'" in said and "'read_file'" not in said
+
+
+MAY_START_IT = r"""
+r?m x
+/usr/bin/cu?l x
+cur[l] x
+git -c alias.p=push p
+sed '1e git push' f
+awk 'BEGIN{system("git push")}'
+tar --to-command='git push' -xf x
+rg --pre rm x
+sort --compress-program=rm f
+man -P 'rm x' ls
+at now <<< 'rm x'
+expect -c 'spawn git push'
+PROMPT_COMMAND='git push'
+python3 -c 'os.system("git push")'
+perl -e 'system("rm x")'
+make -f - <<<'x:; git push'
+unshare rm x
+nsenter -t 1 rm x
+chroot . rm x
+ssh h rm x
+docker run x rm x
+tmux new -d 'rm x'
+screen -dm rm x
+kubectl exec x -- rm x
+ip netns exec x rm x
+cmake -E rm x
+busybox rm x
+curl.exe x
+eval "$x"
+$x
+xargs rm
+find . -exec rm {} +
+bash -c "rm x"
+env rm x
+cd sub && rm x
+sh <<< "rm x"
+echo 'rm x' | sh
+git "$x" origin
+""".strip().splitlines()
+STARTS_SOMETHING_ELSE = r"""
+make
+npm test
+python x.py
+bash a.sh
+git status
+git pull
+git commit -m 'rm x'
+ls
+python3 -m pytest
+cargo build
+grep -r "curl" .
+echo rm
+touch x
+sed -i s/a/b/ f
+docker ps
+pip install x
+FOO=1 npm run build
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("command", [*MAY_START_IT, *STARTS_SOMETHING_ELSE])
+def test_a_denying_rule_holds_in_mode_all_however_the_command_is_started(command: str, tmp_path: Path) -> None:
+    """Where it cannot be told what a line starts it is denied, or a person is asked where the mode asks; what plainly
+    starts something else runs."""
+    home().mkdir(parents=True, exist_ok=True)
+    (home() / "config.toml").write_text('[policy]\ndeny = ["shell: git push", "shell: rm", "shell: curl"]\n')
+    (tmp_path / "sub").mkdir()
+    verdict = Policy("all").decide("shell", {"command": command}, ToolContext(tmp_path))
+    assert (verdict.verdict == "deny") is (command in MAY_START_IT)
+    if command in MAY_START_IT:
+        assert "denies" in verdict.reasons[-1]
+        asked = Policy("edits", headless=False).decide("shell", {"command": command}, ToolContext(tmp_path))
+        assert asked.verdict == ("ask" if "cannot be told" in verdict.reasons[-1] else "deny")
