@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from orkas.harness.commands import known
 from orkas.harness.commands.parser import parse
 from orkas.harness.commands.syntax import Group, Lit, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
+from orkas.harness.commands.variables import risky
 from orkas.harness.commands.words import (
     HOME,
     Arg,
@@ -262,14 +263,23 @@ class Judge:
                     self.text(text, scope.copy())
 
     def _assigned(self, command: Simple, scope: Scope, args: list[Arg]) -> None:
+        declares = bool(args) and args[0].text in ("export", "declare", "local", "readonly", "typeset")
         for name, words in command.assignments:
             plain = name.removesuffix("[]")
             value = one_text(words[0], scope) if len(words) == 1 and plain == name else Arg("", False)
             only_for_read = plain == "IFS" and bool(args) and args[0].text in ("read", "mapfile", "readarray")
-            if known.RISKY_VARIABLES.match(plain) and not only_for_read and not known.harmless_value(plain, value.text):
-                self.ask(f"it sets {plain}, which can change what later programs run")
-            if not args or args[0].text in ("export", "declare", "local", "readonly", "typeset"):
+            if not only_for_read:
+                self.sets(plain, value, exported=bool(args))
+            if not args or declares:
                 scope.variables[plain] = value
+        for arg in args[1:] if declares else ():
+            if arg.text in scope.variables:
+                self.sets(arg.text, scope.variables[arg.text], exported=True)
+
+    def sets(self, name: str, value: Arg, *, exported: bool) -> None:
+        """A command line that sets this variable."""
+        if risky(name, value.text, exported=exported):
+            self.ask(f"it sets {name}, which can change what later programs run")
 
     def run(self, args: list[Arg], scope: Scope, stdin: Stdin | None = None) -> None:
         """Judge a program with its arguments; ``stdin`` is what is fed to it."""

@@ -110,14 +110,6 @@ BLOCK_DEVICE = re.compile(
     r"/dev/(sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme|mmcblk|loop\d|md\d|dm-|mapper/|disk|rdisk|sr\d|ram\d|nbd|zd\d"
     r"|mem$|kmem$|port$|\*|\?|\[)"
 )
-RISKY_VARIABLES = re.compile(
-    r"(LD_|DYLD_|BASH_ENV$|ENV$|PATH$|SHELLOPTS$|BASHOPTS$|PROMPT_COMMAND$|PS4$|IFS$|PERL5|RUBYOPT$|RUBYLIB$"
-    r"|PYTHON(STARTUP|PATH|HOME|INSPECT|WARNINGS|BREAKPOINT)$|NODE_OPTIONS$|JAVA_TOOL_OPTIONS$|_JAVA_OPTIONS$"
-    r"|GIT_(SSH|SSH_COMMAND|EDITOR|PAGER|EXTERNAL_DIFF|ASKPASS|CONFIG|PROXY_COMMAND|EXEC_PATH|SEQUENCE_EDITOR)"
-    r"|GIT_(TEMPLATE_DIR|DIR)$|PAGER$|MANPAGER$|EDITOR$|VISUAL$|BROWSER$|LESSOPEN$|LESSCLOSE$|SSH_ASKPASS"
-    r"|SUDO_ASKPASS|TAR_OPTIONS$|MAKEFLAGS$|ORKAS_)"
-)
-"""Variables that change what later programs run. ``PYTHONPATH`` and its like load code."""
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
@@ -126,31 +118,6 @@ BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Characters that count as printable and print nothing."""
-
-_TAME = re.compile(r"(|:|true|false|cat|less|more|head|/bin/(cat|true|less)|/usr/bin/(cat|true|less))")
-_NODE_OPTIONS = re.compile(
-    r"\s*(--(max[-_]old[-_]space[-_]size|max-semi-space-size|stack-trace-limit|unhandled-rejections|dns-result-order)=[\w-]+"
-    r"|--(experimental-[a-z-]+|no-[a-z-]+|trace-[a-z-]+|openssl-legacy-provider|enable-source-maps|expose-gc)\s*)+"
-)
-
-
-def harmless_value(name: str, value: str) -> bool:
-    """A risky variable that gets one of the values which everybody gives it: code of the project, no pager."""
-    if name == "IFS":
-        return not value.strip(" \t\n") and bool(value)
-    if name == "PYTHONPATH":
-        parts = value.split(":")
-        return bool(value) and not any(p.startswith(("/", "~", "..")) for p in parts)
-    if name == "PYTHONWARNINGS":
-        return bool(re.fullmatch(r"[\w:, ]+", value))
-    if name == "NODE_OPTIONS":
-        return bool(_NODE_OPTIONS.fullmatch(value))
-    if name == "MAKEFLAGS":
-        return bool(re.fullmatch(r"\s*(-?[ksj]+\d*\s*)+", value))
-    if name.endswith(("PAGER", "EDITOR", "VISUAL", "BROWSER")):
-        return bool(_TAME.fullmatch(value))
-    return False
-
 
 _UNREAD = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 

@@ -9,6 +9,7 @@ from orkas.harness.commands import code, files, known, machine, runners, wrapper
 from orkas.harness.commands.files import find_removes, removes
 from orkas.harness.commands.git import git
 from orkas.harness.commands.judge import Judge
+from orkas.harness.commands.options import RUNS, RUNS_LONG, runs_another
 from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, runs_when_evaluated
 
 __all__ = ["judge_program"]
@@ -129,7 +130,7 @@ _HARMLESS = frozenset({
 
 
 def shady_flags(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
-    if any(runners.SHADY[name].search(a.text) for a in rest):
+    if any(runs_another(name, a.text) for a in rest):
         judge.ask(f"{name} is told to run another program")
 
 
@@ -184,7 +185,7 @@ _RULES = _table(
     (wrappers.wrapper, list(runners.WRAPPERS)),
     (wrappers.project_runner, list(runners.RUNNERS)),
     (wrappers.xargs, ["xargs", "gxargs", "parallel"]),
-    (shady_flags, list(runners.SHADY)),
+    (shady_flags, [*RUNS, *RUNS_LONG.keys() - RUNS.keys()]),
     (always_ask, list(known.ALWAYS_ASK)),
     (code.shell, list(known.SHELLS)),
     (code.awk, ["awk", "gawk", "mawk", "nawk", "goawk"]),

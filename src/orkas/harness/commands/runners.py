@@ -147,31 +147,8 @@ COMPILERS = frozenset({"gcc", "g++", "clang", "cc", "c++", "rustc", "javac", "go
 "gh"})
 """Of these, those that write where an option says."""
 
-SHADY = {
-    "tar": re.compile(
-        r"^(--to-c|--checkpoint-a|--use-compress|-[a-zA-Z]*[IF]|--rsh-c|--info-s|--new-volume-s|--rmt-c)"
-    ),
-    "rg": re.compile(r"^--(pre|hostname-bin)(=|$)"),
-    "sort": re.compile(r"^--comp"),
-    "man": re.compile(r"^(-P|--pager|-H|--html)"),
-    "zip": re.compile(r"^(-TT|--unzip-command)"),
-    "split": re.compile(r"^--filt"),
-    "ssh-keygen": re.compile(r"^-D"),
-    "curl": re.compile(r"^(-K|--config)"),
-    "wget": re.compile(r"^--use-askpass"),
-    "openssl": re.compile(r"^-engine$"),
-    "tcpdump": re.compile(r"^-[a-zA-Z]*z"),
-    "nmap": re.compile(r"^--script(?!-help)"),
-    "ssh-add": re.compile(r"^-s"),
-    "ctags": re.compile(r"^--options"),
-    "ip": re.compile(r"^(exec|-batch|-b)$"),
-    "lynx": re.compile(r"^-editor"),
-}  # fmt: skip
-SHADY |= {"gtar": SHADY["tar"], "bsdtar": SHADY["tar"], "dumpcap": SHADY["tcpdump"]}
-"""Programs that run others when an argument looks like this."""
-
 ESCAPES: dict[str, re.Pattern[str]] = {
-    **dict.fromkeys(["make", "gmake"], re.compile(r"^(--eval|SHELL=|-E)|\$\(shell")),
+    **dict.fromkeys(["make", "gmake"], re.compile(r"^(SHELL=|-E|MAKEFLAGS=|GNUMAKEFLAGS=|\.SHELLFLAGS)|\$\(shell")),
     **dict.fromkeys(["bc", "dc"], re.compile(r"!\s*[A-Za-z/]")),
     "m4": re.compile(r"syscmd|esyscmd"),
     **dict.fromkeys(["sqlite3", "sqlite", "duckdb"], re.compile(

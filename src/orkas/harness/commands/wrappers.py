@@ -6,6 +6,7 @@ import re
 
 from orkas.harness.commands import known, runners
 from orkas.harness.commands.judge import Judge
+from orkas.harness.commands.variables import risky
 from orkas.harness.commands.words import Arg, Scope, Stdin
 
 __all__ = ["environment", "find_names", "project_runner", "wrapper", "xargs"]
@@ -81,7 +82,7 @@ def _names_among_options(judge: Judge, name: str, skipped: list[Arg]) -> None:
 
 def environment(judge: Judge, assignment: str) -> None:
     name, _, value = assignment.partition("=")
-    if known.RISKY_VARIABLES.match(name) and not known.harmless_value(name, value):
+    if risky(name, value, exported=True):
         judge.ask(f"it sets {name}, which can change what later programs run")
 
 
