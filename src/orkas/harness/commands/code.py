@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from orkas.harness.commands import known, runners
 from orkas.harness.commands.awk import pipes_or_runs
 from orkas.harness.commands.files import awk_writes, flags_and_targets, sed_writes
 from orkas.harness.commands.judge import Judge
+from orkas.harness.commands.options import meant
 from orkas.harness.commands.words import Arg, Scope, Stdin
 
 __all__ = ["awk", "editor", "interpreter", "language", "sed", "shell"]
@@ -57,6 +59,8 @@ def interpreter(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
     flags = known.CODE_FLAGS.get(base, "c")
     valued = known.CODE_VALUES.get(base, ())
     i = 0
+    if base in ("perl", "ruby"):
+        _changes_files(judge, rest, scope)
     while i < len(rest):
         text = rest[i].text
         if _gives_code(text, flags, valued):
@@ -83,6 +87,14 @@ def interpreter(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
         judge.ask(f"{base} runs what another program prints or a file holds")
     elif known.SPAWNS.search(code) or (known.UNLINKS.search(code) and known.ROOT_IN_CODE.search(code)):
         judge.ask(f"{base} runs code that starts programs or removes files")
+
+
+def _changes_files(judge: Judge, rest: list[Arg], scope: Scope) -> None:
+    """``perl -pi -e CODE FILE…``: it writes to the files."""
+    if any(re.match(r"-[a-zA-Z0]*i(\.\w+)?(e|$)", a.text) for a in rest):
+        for before, arg in itertools.pairwise(rest):
+            if not arg.text.startswith("-") and not re.fullmatch(r"-[a-zA-Z0]*[eE]", before.text):
+                judge.writes(arg, scope, changes=True)
 
 
 def _gives_code(text: str, flags: str, valued: tuple[str, ...]) -> bool:
@@ -172,6 +184,9 @@ _SED_RUNS = re.compile(
 def sed(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     if any(_SED_RUNS.search(a.text) for a in rest):
         judge.ask(f"{name} is told to run another program")
+    before = ("-e", "-f", "--expression", "--file", "-n", "-i")
+    if any(not a.sure and not a.text and (i == 0 or rest[i - 1].text in before) for i, a in enumerate(rest)):
+        judge.ask(f"{name} runs a text that is known only when it runs")
     for i, arg in enumerate(rest[:-1]):
         if arg.text in ("-f", "--file") and rest[i + 1].text in _INPUT and stdin:
             judge.ask(f"{name} runs what another program prints or a file holds")
@@ -210,6 +225,22 @@ def language(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdi
         judge.ask("m4 runs what it is fed")
     if any(runs.search(a.text) for a in rest) or (fed and runs.search(fed)):
         judge.ask(f"{name} is told to run another program")
-    reads_code = any(a.text.removeprefix("-f").removeprefix("--file=") in _INPUT for a in rest)
-    if stdin and reads_code and name in ("make", "gmake", "ninja", "just"):
-        judge.ask(f"{name} runs what it is fed")
+    if name in ("make", "gmake", "ninja", "just"):
+        _recipes(judge, name, rest, scope, stdin)
+
+
+def _recipes(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
+    """``make -f FILE``: what it runs stands in this file."""
+    for i, arg in enumerate(rest):
+        text = arg.text
+        if meant(text, ("--file", "--makefile", "--justfile")):
+            glued = text.partition("=")[2]
+        elif text.startswith("-f"):
+            glued = text[2:]
+        else:
+            continue
+        file = Arg(glued, arg.sure) if glued else rest[i + 1] if i + 1 < len(rest) else Arg("")
+        if file.text in _INPUT and stdin:
+            judge.ask(f"{name} runs what it is fed")
+        elif file.text not in _INPUT:
+            judge.script_file(file, scope)

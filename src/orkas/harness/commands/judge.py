@@ -7,11 +7,24 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from orkas.harness.commands import known
 from orkas.harness.commands.parser import parse
-from orkas.harness.commands.syntax import Group, Lit, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
+from orkas.harness.commands.syntax import (
+    Command,
+    Group,
+    Lit,
+    NotUnderstood,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Sub,
+    Var,
+    Word,
+)
 from orkas.harness.commands.variables import risky
 from orkas.harness.commands.words import (
     HOME,
@@ -159,6 +172,8 @@ class Judge:
         elif group.kind == "{":
             self._script(group.bodies[0], scope)
         else:
+            if group.kind == "loop" and _starts_without_end(group):
+                self.ask("it starts programs without end")
             before = scope.copy()
             inner = scope.copy() if group.kind == "(" else scope
             for body in group.bodies:
@@ -170,6 +185,8 @@ class Judge:
 
     def _function(self, group: Group, scope: Scope) -> None:
         body = group.bodies[0]
+        if group.name.startswith("command_not_found_handle"):
+            self.ask("the shell runs this function for every name that it does not find")
         self._function_names.append(group.name)
         inner = scope.copy()
         inner.positional = True
@@ -182,7 +199,8 @@ class Judge:
         before = scope.copy()
         values = arguments(group.words, scope) if group.name else []
         if len(values) > 50 or not values or any(v.pattern for v in values):
-            values = [*values[:50], Arg("", False)]
+            told = [replace(v, sure=not v.pattern) for v in values[:50]]
+            values = told if values and len(values) <= 50 else [*told, Arg("", False)]
         for value in values:
             if group.name:
                 scope.variables[group.name] = value
@@ -217,6 +235,8 @@ class Judge:
             if redirect.operator in ("<", "<<", "<<-", "<<<", "<&"):
                 continue
             target = one_text(redirect.target, scope)
+            if not target.sure and not target.text and redirect.operator != ">&":
+                self.ask("which file it writes is known only when it runs")
             self.writes(target, scope)
 
     def writes(self, target: Arg, scope: Scope, *, changes: bool = False) -> None:
@@ -228,7 +248,7 @@ class Judge:
             self.deny("it can stop or restart the machine")
         elif path and (path == "/" or (path + "/").startswith(known.SYSTEM)):
             self.ask(f"it writes to {path}, which belongs to the system")
-        elif path and (path + "/").startswith(HOME + "/"):
+        elif path and (path + "/").startswith((HOME + "/", "../")):
             self.ask(f"it writes to {shown(path)}, outside the working folder")
         if path and not changes:
             scope.written.add(path)
@@ -295,7 +315,7 @@ class Judge:
             self.string(head, scope)
         if head.pattern and head.text not in ("[", "?"):
             self._pattern_as_program(name)
-        if re.match(r"--?[A-Za-z]", head.text) and rest:
+        if re.match(r"--?[A-Za-z]|--$", head.text) and rest:
             self.run(rest, scope, stdin)  # options of the reserved word in front of it, as in: time -v
             return
         if not head.sure:
@@ -377,6 +397,19 @@ def _reads_commands(body: Script) -> bool:
         for p in body
         for c in p.commands[:1]
     )
+
+
+def _starts_without_end(loop: Group) -> bool:
+    """``while :; do … & done``, with nothing in it that waits."""
+    condition, body = loop.bodies
+    commands = [c for p in condition for c in p.commands]
+    endless = len(commands) == 1 and _name(commands[0]) in (":", "true", "false")
+    waits = any(_name(c) in ("sleep", "wait", "read") for p in body for c in p.commands)
+    return endless and not waits and any(p.background for p in body)
+
+
+def _name(command: Command) -> str:
+    return _plain(command.words[:1]) if isinstance(command, Simple) else ""
 
 
 def _plain(words: list[Word]) -> str:

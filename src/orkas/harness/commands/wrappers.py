@@ -22,6 +22,9 @@ def wrapper(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
     takes = runners.WRAPPERS[name]
     code = runners.CODE_OPTIONS.get(name, ())
     own = runners.POSITIONALS.get(name, 0)
+    if behind := _behind_option(rest, runners.COMMAND_BEHIND.get(name, ())):
+        judge.run(behind, scope, stdin)
+        return
     i = 0
     while i < len(rest):
         text = rest[i].text
@@ -46,14 +49,23 @@ def wrapper(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
             break
         if name == "env" and (found := _ENV_STRING.match(text)):
             words = [a.text for a in rest[i + 1 :]]
-            judge.string(Arg(" ".join([found.group(1), *words])), scope)
+            judge.string(Arg(" ".join([found.group(1), *words]), all(a.sure for a in rest[i : i + 2])), scope)
             return
         if name == "command" and text in ("-v", "-V"):
             return
-        i += 2 if _takes_next(text, takes) else 1
+        i += 3 if text in runners.TAKE_TWO.get(name, ()) else 2 if _takes_next(text, takes) else 1
     _names_among_options(judge, name, rest[:i])
     if i < len(rest):
         judge.run(rest[i:], scope, stdin)
+
+
+def _behind_option(rest: list[Arg], flags: tuple[str, ...]) -> list[Arg]:
+    """The command that stands behind one of these options, be it its value and then, after ``--``, the rest."""
+    for i, arg in enumerate(rest):
+        flag, _, glued = arg.text.partition("=")
+        if flag in flags:
+            return [*([Arg(glued, arg.sure)] if glued else []), *(a for a in rest[i + 1 :] if a.text != "--")]
+    return []
 
 
 def _command_line(judge: Judge, name: str, value: Arg, scope: Scope) -> None:
@@ -154,6 +166,7 @@ _NAMED_IN_TEXT = re.compile(
 _IN_FRONT = re.compile(r"^(?:[!.\\:]+\w*\s+|[!.\\:]+|--?[\w-]*=|-[A-Za-z])")
 _NAMED_WORD = re.compile(rf"(?:.*/)?(?:{_RIGHTS}|su)", re.IGNORECASE | re.DOTALL)
 MAX_GUESSES = 4
+_HAVE_SUCH_VERBS = ("vagrant", "virsh", "adb", "fastboot", "ansible", "man", "tldr")
 
 
 def find_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
@@ -161,14 +174,16 @@ def find_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: St
     guesses = 0
     for i, arg in enumerate(rest):
         text = arg.text
-        if _NAMED_WORD.fullmatch(text) or (name in runners.START_OTHERS and arg.program in known.HALT):
+        told = name in runners.START_OTHERS or (i > 0 and name not in _HAVE_SUCH_VERBS)
+        if _NAMED_WORD.fullmatch(text) or (told and arg.program in known.HALT):
             judge.ask(f"{name} may be told to run {arg.program}")
             return
         inner = _IN_FRONT.sub("", text, count=1)
         if any(c in " \t\n" for c in text) and (_NAMED_IN_TEXT.search(text) or _NAMED_IN_TEXT.match(inner + " ")):
             judge.ask(f"{name} may be told to run a denied program")
             return
-        if guesses < MAX_GUESSES and arg.program in runners.MAY_BE_TOLD and i + 1 < len(rest):
+        may_run = arg.program in runners.MAY_BE_TOLD or arg.program.startswith("mkfs")
+        if guesses < MAX_GUESSES and may_run and i + 1 < len(rest):
             guesses += 1
             if judge.would_deny(rest[i:], scope):
                 judge.ask(f"{name} may be told to run {arg.program}, which would be denied")
