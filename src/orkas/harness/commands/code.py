@@ -10,6 +10,7 @@ from orkas.harness.commands.awk import pipes_or_runs
 from orkas.harness.commands.files import awk_writes, flags_and_targets, sed_writes
 from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.options import meant
+from orkas.harness.commands.scripts import does_more
 from orkas.harness.commands.words import Arg, Scope, Stdin
 
 __all__ = ["awk", "editor", "interpreter", "language", "sed", "shell"]
@@ -85,7 +86,7 @@ def interpreter(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
     code = stdin.text(scope) if stdin.is_document else None
     if code is None:
         judge.ask(f"{base} runs what another program prints or a file holds")
-    elif known.SPAWNS.search(code) or (known.UNLINKS.search(code) and known.ROOT_IN_CODE.search(code)):
+    elif does_more(base, code):
         judge.ask(f"{base} runs code that starts programs or removes files")
 
 

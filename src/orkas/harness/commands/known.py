@@ -88,21 +88,6 @@ CODE_VALUES = {
 }  # fmt: skip
 """Flags that take a value, which is no code."""
 
-SPAWNS = re.compile(
-    r"os\.system|subprocess|popen|pty\.spawn|os\.exec|os\.spawn|child_process|execSync|\bsystem\b|\bexec\b|backtick"
-    r"|shell_exec|passthru|proc_open|`|%x|Process\.|rmtree|unlinkSync|rmSync|__import__|__dict__|__subclasses__|ctypes"
-    r"|\bos\.(fork|posix_spawn|exec|startfile)|\beval\s*\(|(?<!\.)\bcompile\s*\(|getattr\s*\(\s*(os|sys|__)|importlib"
-    r"|create_subprocess|\bspawn|runpy|\bsyscall\b|removedirs|remove_tree|rm_rf|rm_r\b",
-    re.IGNORECASE,
-)
-"""Code of an interpreter that starts programs or removes trees."""
-UNLINKS = re.compile(r"unlink|truncate|\b(remove|rmdir|rename|move|chmod|chown|delete)\b", re.IGNORECASE)
-ROOT_IN_CODE = re.compile(
-    r"[\"'(]\s*(/[*]?|~[^\"']*|/(etc|usr|bin|boot|home|root|dev|lib|var)\b[^\"']*)[\"')]"
-    r"|expanduser|\.home\(|\bHOME\b"
-)
-"""Together: code that removes or changes files outside the working folder."""
-
 SCRATCH = ("/tmp/", "/var/tmp/", "/private/tmp/")  # noqa: S108 - what commands may name, not where we write
 SYSTEM = ("/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib", "/sys/", "/proc/sys", "/root/", "/opt/",
 "/var/spool/", "/var/lib/", "/dev/mem")
