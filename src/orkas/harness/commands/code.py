@@ -12,6 +12,7 @@ from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.options import meant
 from orkas.harness.commands.scripts import does_more
 from orkas.harness.commands.words import Arg, Scope, Stdin
+from orkas.harness.commands.wrappers import environment
 
 __all__ = ["awk", "editor", "interpreter", "language", "sed", "shell"]
 
@@ -69,7 +70,7 @@ def interpreter(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
                 judge.ask(f"{base} runs code from the command line")
             return
         if base in ("python", "pypy") and text.startswith("-m"):
-            _module(judge, base, [Arg(text[2:]), *rest[i + 1 :]] if text != "-m" else rest[i + 1 :], stdin)
+            _module(judge, base, [Arg(text[2:]), *rest[i + 1 :]] if text != "-m" else rest[i + 1 :], scope, stdin)
             return
         if base == "deno" and i == 0:
             return
@@ -128,10 +129,12 @@ def _plain_perl(rest: list[Arg]) -> bool:
     )
 
 
-def _module(judge: Judge, base: str, rest: list[Arg], stdin: Stdin | None) -> None:
+def _module(judge: Judge, base: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """``-m timeit CODE``: ``rest`` begins with the module."""
     module = rest[0].text if rest else ""
     harmless = module == "pdb" and not any(a.text.startswith(("-c", "--c")) for a in rest)
+    if module in ("zipfile", "tarfile") and len(rest) > 2 and any(a.text in ("-e", "--extract") for a in rest):
+        judge.writes(rest[-1], scope)
     if module.partition(".")[0] in _RUN_BY_MODULE and (len(rest) > 1 or stdin) and not harmless:
         judge.ask(f"{base} runs code from the command line")
 
@@ -234,6 +237,8 @@ def _recipes(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdi
     """``make -f FILE``: what it runs stands in this file."""
     for i, arg in enumerate(rest):
         text = arg.text
+        if re.match(r"[A-Za-z_]\w*=", text):
+            environment(judge, text)
         if meant(text, ("--file", "--makefile", "--justfile")):
             glued = text.partition("=")[2]
         elif text.startswith("-f"):

@@ -25,6 +25,8 @@ def cmake(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
         _cmake_verb(judge, rest[1:], scope, stdin)
         return
     for i, arg in enumerate(rest):
+        if re.match(r"-DCMAKE_\w*(COMPILER|LAUNCHER|LINKER|MAKE_PROGRAM)(:\w+)?=(?!/usr/|/opt/)[^=]*/", arg.text):
+            judge.ask(f"{name} is told to run another program")
         if re.match(r"-[PC](?!MAKE)", arg.text):
             file = Arg(arg.text[2:], arg.sure) if arg.text[2:] else rest[i + 1] if i + 1 < len(rest) else Arg("", False)
             if file.text in _INPUT:

@@ -35,8 +35,10 @@ RUNS: dict[str, re.Pattern[str]] = {
     **dict.fromkeys(_GCC, re.compile(
         r"^(-wrapper$|-f(pass-)?plugin=|--?specs=.*/|-B.|-fuse-ld=.*/|-Xclang=?-load|-load$|--ld-path)")),
     "rustc": re.compile(r"^(-C|--codegen)?=?linker=.*/"),
-    "ld": re.compile(r"^--?plugin$"),
+    "ld": re.compile(r"^--?plugin(=|$)"),
     "javac": re.compile(r"^(-J|--?processor-?path|-Xplugin)"),
+    "wget": re.compile(r"use_?askpass"),
+    "aria2c": re.compile(r"^--on-"),
     "rake": re.compile(r"^-[epE]"),
     "pandoc": re.compile(r"^(-[FL]|--pdf-engine=.*/)"),
     **dict.fromkeys(_TEX, re.compile(

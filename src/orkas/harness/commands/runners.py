@@ -176,7 +176,7 @@ COMPILERS = frozenset({"gcc", "g++", "clang", "cc", "c++", "rustc", "javac", "go
 """Of these, those that write where an option says."""
 
 ESCAPES: dict[str, re.Pattern[str]] = {
-    **dict.fromkeys(["make", "gmake"], re.compile(r"^(SHELL=|-E|MAKEFLAGS=|GNUMAKEFLAGS=|\.SHELLFLAGS)|\$\(shell")),
+    **dict.fromkeys(["make", "gmake"], re.compile(r"^(-E|MAKEFLAGS=|GNUMAKEFLAGS=|\.SHELLFLAGS)|\$\(shell")),
     **dict.fromkeys(["bc", "dc"], re.compile(r"!\s*[A-Za-z/]")),
     "m4": re.compile(r"syscmd|esyscmd"),
     **dict.fromkeys(["sqlite3", "sqlite", "duckdb"], re.compile(

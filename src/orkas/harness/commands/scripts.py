@@ -27,8 +27,8 @@ _BY_LANGUAGE: dict[str, str] = {
     **dict.fromkeys(["ruby", "irb", "pry"],
         r"\bopen\s*\(?\s*[\"']\s*\||\bIO\.\w+\s*\(?\s*[\"']\s*\||Open3|\bPTY\b|\.(send|public_send|instance_eval)\b"
         r"|\b(File|Dir|FileUtils|Pathname)\.(delete|unlink|rm\w*|remove\w*|mv|move|truncate)\b|\.(unlink|rmtree)\b"),
-    "perl": r"\bopen\b[^;,]{0,200},\s*([\"']|qq?\W)\s*(\||-\||[^\"']{0,200}\|\s*[\"'}])|\bqx\b|readpipe|\b(do|require)\s+[\"'$]"
-        r"|\b(unlink|rmdir|rmtree|truncate|rename)\b(?!\s*=>)",
+    "perl": r"\bopen\b[^;,]{0,200},\s*([\"']|qq?\W)\s*(\||-\||[^\"']{0,200}\|\s*[\"'}])|\bqx\b"
+        r"|readpipe|\b(do|require)\s+[\"'$]|\b(unlink|rmdir|rmtree|truncate|rename)\b(?!\s*=>)",
     "raku": r"\b(shell|run|qx|qqx|unlink|rmdir)\b",
     "php": r"\b(mail|dl|assert|create_function)\s*\(|\bpcntl_|\b(unlink|rmdir|ftruncate)\b",
     **dict.fromkeys(["lua", "luajit"], r"os\.(execute|remove|rename)|loadlib|\bload(string|file)?\s*\(|dofile"),
