@@ -4,7 +4,6 @@ wrapper runs. What each program does is told by ``programs``."""
 from __future__ import annotations
 
 import fnmatch
-import posixpath
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,8 +11,8 @@ from typing import Literal, TypeAlias
 
 from orkas.harness.commands import known
 from orkas.harness.commands.parser import parse
+from orkas.harness.commands.shapes import plain, reads_commands, starts_without_end
 from orkas.harness.commands.syntax import (
-    Command,
     Group,
     Lit,
     NotUnderstood,
@@ -153,7 +152,7 @@ class Judge:
         if not self._function_names:
             return
         name = self._function_names[-1]
-        selves = sum(1 for c in pipeline.commands if isinstance(c, Simple) and _plain(c.words[:1]) == name)
+        selves = sum(1 for c in pipeline.commands if isinstance(c, Simple) and plain(c.words[:1]) == name)
         if selves > 1 or (selves and (pipeline.background or len(pipeline.commands) > 1)):
             self.deny(f"a fork bomb: {name} starts itself again and again")
 
@@ -172,7 +171,7 @@ class Judge:
         elif group.kind == "{":
             self._script(group.bodies[0], scope)
         else:
-            if group.kind == "loop" and _starts_without_end(group):
+            if group.kind == "loop" and starts_without_end(group):
                 self.ask("it starts programs without end")
             before = scope.copy()
             inner = scope.copy() if group.kind == "(" else scope
@@ -180,7 +179,7 @@ class Judge:
                 self._script(body, inner)
             scope.written |= inner.written
             scope.doubt(before)
-        if stdin and any(_reads_commands(b) for b in group.bodies):
+        if stdin and any(reads_commands(b) for b in group.bodies):
             self.fed(stdin, scope)
 
     def _function(self, group: Group, scope: Scope) -> None:
@@ -211,7 +210,7 @@ class Judge:
         for part in word:
             if isinstance(part, Sub):
                 self._script(part.script, scope.copy())
-                if part.kind == ">(" and _reads_commands(part.script):
+                if part.kind == ">(" and reads_commands(part.script):
                     self.ask("a shell runs what another program prints or a file holds")
             elif isinstance(part, Var):
                 self._substitutions(part.operand, scope)
@@ -388,29 +387,3 @@ def _stdin_of(command: Simple, scope: Scope) -> Stdin | None:
         if redirect.operator == "<" and one_text(redirect.target, scope).text != "/dev/null":
             return Stdin()
     return None
-
-
-def _reads_commands(body: Script) -> bool:
-    """A compound command that has a shell in it, which would run what is fed to the whole."""
-    return any(
-        isinstance(c, Simple) and posixpath.basename(_plain(c.words[:1])).lower() in known.SHELLS and len(c.words) == 1
-        for p in body
-        for c in p.commands[:1]
-    )
-
-
-def _starts_without_end(loop: Group) -> bool:
-    """``while :; do … & done``, with nothing in it that waits."""
-    condition, body = loop.bodies
-    commands = [c for p in condition for c in p.commands]
-    endless = len(commands) == 1 and _name(commands[0]) in (":", "true", "false")
-    waits = any(_name(c) in ("sleep", "wait", "read") for p in body for c in p.commands)
-    return endless and not waits and any(p.background for p in body)
-
-
-def _name(command: Command) -> str:
-    return _plain(command.words[:1]) if isinstance(command, Simple) else ""
-
-
-def _plain(words: list[Word]) -> str:
-    return "".join(p.text for w in words for p in w if not isinstance(p, Sub | Var))
