@@ -132,6 +132,8 @@ def _plain_perl(rest: list[Arg]) -> bool:
 def _module(judge: Judge, base: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """``-m timeit CODE``: ``rest`` begins with the module."""
     module = rest[0].text if rest else ""
+    if rest and not rest[0].sure and not module:
+        judge.ask(f"which module {base} runs is known only when it runs")
     harmless = module == "pdb" and not any(a.text.startswith(("-c", "--c")) for a in rest)
     if module in ("zipfile", "tarfile") and len(rest) > 2 and any(a.text in ("-e", "--extract") for a in rest):
         judge.writes(rest[-1], scope)
@@ -188,9 +190,11 @@ _SED_RUNS = re.compile(
 def sed(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     if any(_SED_RUNS.search(a.text) for a in rest):
         judge.ask(f"{name} is told to run another program")
-    before = ("-e", "-f", "--expression", "--file", "-n", "-i")
-    if any(not a.sure and not a.text and (i == 0 or rest[i - 1].text in before) for i, a in enumerate(rest)):
-        judge.ask(f"{name} runs a text that is known only when it runs")
+    before = ("", "-e", "-f", "--expression", "--file", "-n", "-i")
+    for last, arg in zip([Arg(""), *rest], rest, strict=False):
+        wanted = last.text in before if not arg.text else arg.text in ("-e", "-f", "--expression=", "--file=")
+        if wanted and not arg.sure:
+            judge.ask(f"{name} runs a text that is known only when it runs")
     for i, arg in enumerate(rest[:-1]):
         if arg.text in ("-f", "--file") and rest[i + 1].text in _INPUT and stdin:
             judge.ask(f"{name} runs what another program prints or a file holds")

@@ -93,7 +93,7 @@ def mv(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | No
 def dd(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     for arg in rest:
         if arg.text.startswith("of="):
-            if not arg.sure:
+            if not arg.sure and arg.text[3:]:
                 judge.ask(f"where {name} writes is known only when it runs")
             judge.writes(Arg(_at_home(arg.text[3:]), arg.sure), scope)
 
@@ -108,8 +108,6 @@ def writer(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin 
     flags, targets = flags_and_targets(rest)
     for target in targets if name in _WRITES_ALL else targets[-1:]:
         if name != "xxd" or any("r" in f for f in flags):
-            if not target.sure and not target.text:
-                judge.ask(f"where {name} writes is known only when it runs")
             judge.writes(target, scope)
     if name == "rsync" and any(a.text.startswith("--del") for a in rest):
         removes(judge, targets[-1:], scope, "rsync --delete", narrow=True)
@@ -157,15 +155,17 @@ def sed_writes(judge: Judge, rest: list[Arg], scope: Scope) -> None:
     script_by_option = any(re.match(r"-[nErsuz]*[ef]|--(expression|file)", a.text) for a in rest)
     files = flags_and_targets(rest)[1]
     for file in (files if script_by_option else files[1:]) if in_place else []:
-        judge.writes(file, scope)
+        judge.writes(file, scope, changes=not file.text)
     for arg in rest:
         for path in re.findall(r"(?:^|[\s;}/\d$,|#])[wW]\s*(/[^\s;}]+)", arg.text):
             if path.startswith(("/etc", "/dev", "/usr", "/bin", "/root", "/boot", "/home", "/lib", "/proc", "/sys")):
                 judge.writes(Arg(path), scope)
+        for path in re.findall(r"(?:^|[\s;}/\d$,|#gpI])[wW]\s+(\.\./[^\s;}]+)", arg.text):
+            judge.writes(Arg(path), scope)
 
 
 def awk_writes(judge: Judge, program: str, scope: Scope) -> None:
-    for path in re.findall(r'>\s*"([/~][^"]*)"', program):
+    for path in re.findall(r'>\s*"((?:[/~]|\.\./)[^"]*)"', program):
         judge.writes(Arg(path), scope)
 
 

@@ -234,9 +234,8 @@ class Judge:
             if redirect.operator in ("<", "<<", "<<-", "<<<", "<&"):
                 continue
             target = one_text(redirect.target, scope)
-            if not target.sure and not target.text and redirect.operator != ">&":
-                self.ask("which file it writes is known only when it runs")
-            self.writes(target, scope)
+            if target.text or redirect.operator != ">&":
+                self.writes(target, scope)
 
     def writes(self, target: Arg, scope: Scope, *, changes: bool = False) -> None:
         """A command line that writes to this file; ``changes``: what is in it may stay the same."""
@@ -249,6 +248,8 @@ class Judge:
             self.ask(f"it writes to {path}, which belongs to the system")
         elif path and (path + "/").startswith((HOME + "/", "../")):
             self.ask(f"it writes to {shown(path)}, outside the working folder")
+        elif not target.sure and not target.text and not changes:
+            self.ask("which file it writes is known only when it runs")
         if path and not changes:
             scope.written.add(path)
 

@@ -39,6 +39,8 @@ RUNS: dict[str, re.Pattern[str]] = {
     "javac": re.compile(r"^(-J|--?processor-?path|-Xplugin)"),
     "wget": re.compile(r"use_?askpass"),
     "aria2c": re.compile(r"^--on-"),
+    "java": re.compile(r"^-XX:On"),
+    "mvn": re.compile(r"exec\.executable"),
     "rake": re.compile(r"^-[epE]"),
     "pandoc": re.compile(r"^(-[FL]|--pdf-engine=.*/)"),
     **dict.fromkeys(_TEX, re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from orkas.harness.commands import archives, code, files, known, launchers, machine, runners, wrappers
+from orkas.harness.commands import archives, code, files, in_place, known, launchers, machine, runners, wrappers
 from orkas.harness.commands.files import find_removes, removes
 from orkas.harness.commands.git import git
 from orkas.harness.commands.judge import Judge
@@ -79,12 +79,16 @@ def source(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin 
 
 
 def trap(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
+    if rest[:1] and rest[0].text == "--":
+        rest = rest[1:]
     if rest and (not rest[0].sure or rest[0].text not in ("-", "-l", "-p", "")):
         judge.string(rest[0], scope)
 
 
 def alias(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     for arg in rest:
+        if not arg.sure and not arg.text:
+            judge.ask("an alias is known only when it runs")
         if "=" in arg.text:
             judge.ask("an alias changes what a later word runs")
             judge.text(arg.text.partition("=")[2], scope.copy())
@@ -194,6 +198,8 @@ def reads_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
         if name != "printf" and re.match(r"-[a-zA-Z]*C", arg.text):
             glued = arg.text.partition("C")[2]
             judge.string(Arg(glued, arg.sure) if glued else rest[i + 1] if i + 1 < len(rest) else Arg(""), scope)
+    if any(not a.sure and not a.text for a in (rest[1:2] if name == "printf" else rest)):
+        judge.ask(f"which variable {name} sets is known only when it runs")
     names = [rest[1].text] if name == "printf" else [a.text for a in rest if a.text.isidentifier()]
     for variable in names:
         scope.variables[variable] = Arg("", False)
@@ -243,6 +249,8 @@ _RULES = _table(
     (archives.tar, ["tar", "gtar", "bsdtar"]),
     (archives.unpack, ["unzip", "7z", "7za", "7zr", "cpio"]),
     (archives.pack, ["zip"]),
+    (in_place.changes, list(in_place.CHANGE)),
+    (in_place.writes_last, list(in_place.WRITE_LAST)),
     (files.mv, ["mv", "gmv"]),
     (files.dd, ["dd", "dcfldd", "dc3dd", "gdd"]),
     (machine.systemctl, ["systemctl", "loginctl"]),

@@ -52,7 +52,8 @@ WRAPPERS: dict[str, tuple[str, ...]] = {
     "srun": ("-n", "-N", "-p", "-c", "-t", "-J", "-A", "-w", "-x", "-G", "-o", "-e", "-i", "-D", "--ntasks", "--nodes",
     "--partition", "--time", "--mem", "--gres", "--account", "--job-name"),
     **dict.fromkeys(["vglrun", "optirun", "primusrun", "gamemoderun", "mangohud", "tsocks", "dbus-launch", "devbox",
-    "devenv", "pkgx", "salloc", "aprun", "jsrun", "runcon", "pexec", "cset"], ()),
+    "devenv", "pkgx", "salloc", "aprun", "jsrun", "runcon", "pexec", "cset", "catatonit", "supervise",
+    "box64", "box86", "wine", "wine64"], ()),
     **dict.fromkeys(["xterm", "konsole", "gnome-terminal", "alacritty", "kitty", "wezterm", "urxvt", "rxvt", "st",
     "lxterminal", "xfce4-terminal", "terminator", "tilix", "foot", "mate-terminal", "x-terminal-emulator"], (
         "-title", "-T", "-geometry", "-fn", "-bg", "-fg", "-n", "--title", "--working-directory", "-w")),
@@ -172,7 +173,7 @@ RECIPES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Programs that run what stands in a file of the working folder."""
 COMPILERS = frozenset({"gcc", "g++", "clang", "cc", "c++", "rustc", "javac", "go", "pandoc", "tsc", "touch", "cargo",
-"gh"})
+"gh", "xmllint", "zstd", "ctags"})
 """Of these, those that write where an option says."""
 
 ESCAPES: dict[str, re.Pattern[str]] = {

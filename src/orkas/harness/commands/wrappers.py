@@ -102,6 +102,8 @@ def project_runner(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin
     """``uv run …``, ``npm exec …``; behind their other verbs stands no program (``npm run x`` names a script)."""
     takes, verbs = runners.RUNNERS[name]
     i = _behind_options(rest, 0, takes)
+    if i < len(rest) and not rest[i].sure and not rest[i].text:
+        judge.ask(f"what {name} runs is known only when it runs")
     if verbs:
         if i >= len(rest) or rest[i].text not in verbs:
             words = [a.text for a in rest[i : i + 2]]
@@ -166,7 +168,6 @@ _NAMED_IN_TEXT = re.compile(
 _IN_FRONT = re.compile(r"^(?:[!.\\:]+\w*\s+|[!.\\:]+|--?[\w-]*=|-[A-Za-z])")
 _NAMED_WORD = re.compile(rf"(?:.*/)?(?:{_RIGHTS}|su)", re.IGNORECASE | re.DOTALL)
 MAX_GUESSES = 4
-_HAVE_SUCH_VERBS = ("vagrant", "virsh", "adb", "fastboot", "ansible", "man", "tldr")
 
 
 def find_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
@@ -174,7 +175,7 @@ def find_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: St
     guesses = 0
     for i, arg in enumerate(rest):
         text = arg.text
-        told = name in runners.START_OTHERS or (i > 0 and name not in _HAVE_SUCH_VERBS)
+        told = name in runners.START_OTHERS or i > 0 or "/" in text
         if _NAMED_WORD.fullmatch(text) or (told and arg.program in known.HALT):
             judge.ask(f"{name} may be told to run {arg.program}")
             return
