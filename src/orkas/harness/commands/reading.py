@@ -395,5 +395,6 @@ _RULES: dict[str, _Rule] = {
     "cd": _cd, "read": _read, "sed": _sed, "awk": _awk, "mawk": _awk, "gawk": _awk, "xargs": _xargs, "git": _git,
     "timeout": _timeout, "chmod": _chmod, "tar": _tar, "getent": _getent, "pip": _pip, "pip3": _pip,
 }  # fmt: skip
-KNOWN = frozenset({*READ_ANY, *_FLAGS, *_RULES} - {"git"})
-"""Programs with a row here: what of them is harmless is known, flag by flag."""
+KNOWN = frozenset({*READ_ANY, *_FLAGS, *_RULES} - {"git", "gzip", "pip", "pip3", "tar", "unzip"})
+"""Programs with a row here: what of them is harmless is known, flag by flag. Those of which a single use is known are not
+among them."""
