@@ -396,5 +396,5 @@ _RULES: dict[str, _Rule] = {
     "timeout": _timeout, "chmod": _chmod, "tar": _tar, "getent": _getent, "pip": _pip, "pip3": _pip,
 }  # fmt: skip
 KNOWN = frozenset({*READ_ANY, *_FLAGS, *_RULES} - {"git", "gzip", "pip", "pip3", "tar", "unzip"})
-"""Programs with a row here: what of them is harmless is known, flag by flag. Those of which a single use is known are not
-among them."""
+"""Programs with a row here: what of them is harmless is known, flag by flag. Those of which a single use is known are
+not among them."""
