@@ -20,7 +20,7 @@ from orkas.harness.policy import as_judged
 COUNT = 20_000 if os.environ.get("ORKAS_FULL") else 500
 BATCH = 500
 
-PROGRAMS = ["ls", "cat", "head", "tail", "wc", "grep", "sort", "uniq", "cut", "tr", "sed", "awk", "find", "xargs", "git", "echo", "printf", "pwd", "cd", "test", "[", "stat", "file", "diff", "cmp", "comm", "date", "env", "printenv", "basename", "dirname", "realpath", "readlink", "seq", "nl", "tac", "rev", "fold", "du", "df", "id", "whoami", "uname", "nproc", "jq", "od", "xxd", "sha256sum", "md5sum", "base64", "which", "type", "command", "read", "true", "false", ":", "timeout", "egrep", "column", "expr", "strings", "sleep", "hostname"]
+PROGRAMS = ["ls", "cat", "head", "tail", "wc", "grep", "sort", "uniq", "cut", "tr", "sed", "awk", "find", "xargs", "git", "echo", "printf", "pwd", "cd", "test", "[", "stat", "file", "diff", "cmp", "comm", "date", "env", "printenv", "basename", "dirname", "realpath", "readlink", "seq", "nl", "tac", "rev", "fold", "du", "df", "id", "whoami", "uname", "nproc", "jq", "od", "xxd", "sha256sum", "md5sum", "base64", "which", "type", "command", "read", "true", "false", ":", "timeout", "egrep", "column", "expr", "strings", "sleep", "hostname", "tar", "unzip", "zcat", "gzip", "nm", "size", "readelf", "lsblk", "getent", "pgrep", "locale", "jobs", "ulimit", "[[", "find . -exec", "find . -type f -exec", "ps", "docker", "curl", "perl"]
 HOSTILE = ["sh", "bash", "python3", "perl", "touch", "rm", "mv", "cp", "tee", "env", "nohup", "nice", "setsid", "exec", "eval", "source", ".", "export", "canary", "./canary", "xargs", "find", "awk", "sed", "git", "make", "ssh", "curl", "tar", "rsync", "dd", "ln", "chmod", "install", "busybox", "time", "coproc", "alias", "unset", "set", "trap", "kill", "wait"]
 FLAGS = ["-l", "-a", "-n", "-r", "-c", "-i", "-v", "-e", "-E", "-f", "-o", "-x", "-s", "-w", "-q", "-h", "-t", "-u", "-z", "-0", "-1", "-d", "-L", "-p", "-P", "-C", "-O", "-S", "-G", "-I{}", "-n1", "-k2", "-t,", "--help", "--version", "--color=never", "-exec", "-execdir", "-delete", "-ok", "-fprint", "-name", "-type", "-maxdepth", "-print0", "-print", "-printf", "--pre=./canary", "--output=new", "--output", "--compress-program=./canary", "--ext-diff", "--textconv", "--to-command=./canary", "-oout", "--in-place", "-i.bak", "--files0-from=-", "-m", "--check", "--", "--oneline", "--stat", "--cached", "--porcelain", "-ls", "-quit", "-newer", "-C.", "--git-dir=x", "--all", "-c.x=y", "--paginate", "--pager", "--open-files-in-pager=./canary", "-Ocanary", "--exec=./canary", "--null", "--max-count=1", "-V"]
 WORDS = ["a.txt", "b.txt", "sub", "sub/c.txt", ".", "..", "*", "*.txt", "./*", "sub/*", "[ab].txt", "?", "~", "/etc/hostname", "/dev/null", "{a,b}.txt", "{-o,x}", "{1..3}", "x=y", "foo", "1", "2", "$x", '"$x"', "'$x'", "$HOME", '"a', 'b"', "'a", "b'", "a\\", "b", "$'a\\tb'", "${x:-a.txt}", "${x:=b}", "${x@P}", "${!x}", "$((1+1))", "$[1]", "$(pwd)", '"$(ls)"', "`pwd`", "$(./canary)", "<(ls)", ">(cat)", "--", "-", "\\;", "+", "{}", ";", "'{print", "$1}'", "'s/a/b/'", "'1,2p'", "'s/a/b/e'", "'e", "./canary'", "'w", "new'", "'s/a/b/w", "new'", "'BEGIN{system(\"./canary\")}'", "'{print", ">", "\"new\"}'", "'{print", "|", "\"./canary\"}'", "'NR==1'", ".", "'a*'", "'-o'", '"-x"', "\\-exec", "'-delete'", "1d", "p", "=", "'$p'", "'/a/d'", "status", "log", "diff", "show", "branch", "tag", "stash", "config", "HEAD", "HEAD~1", "HEAD:a.txt", "list", "@{u}", "[[", "]]", "]", "", "!", '""', "''", "\\*", "\\$x", '"\\$(./canary)"', "$'\\x2do'", '$"a"', "'a\\'"]
@@ -37,6 +37,9 @@ PLAIN = [
     "git show HEAD:a.txt", "git branch -a", "find . -type f", "tr a b < a.txt", "cut -d, -f1 a.txt", "jq . a.txt",
     "date +%F", "seq 1 3", "test -f a.txt", "[ -d sub ]", "diff a.txt b.txt", "xargs -n1 echo < a.txt", "stat sub",
     "git grep -n a", "uniq -c a.txt", "printf '%s\\n' x", "echo \"a  b\"", "basename sub/c.txt", "cd sub && ls", "env",
+    "find . -type f -exec wc -l {} +", "find . -name '*.txt' -exec grep -l a {} \\;", "awk '$1 > 1 || /a|b/ {print}' a.txt",
+    "diff <(sort a.txt) <(sort b.txt)", "[[ -f a.txt ]] && echo yes", "n=$(wc -l < a.txt); echo $n", "tar tf a.tar",
+    "tar -tzf a.tgz", "zcat a.gz", "gzip -l a.gz", "unzip -l a.zip", "getent passwd", "ps -eo pid,cmd", "perl -v",
 ]  # fmt: skip
 
 
@@ -79,6 +82,10 @@ def folder(tmp_path: Path) -> Path:
         (root / name).write_text("a,b\nc d\n./canary\n-o\n")
     (root / "canary").write_text("#!/bin/sh\ntouch RAN\n")
     (root / "canary").chmod(0o755)
+    subprocess.run(["tar", "cf", "a.tar", "a.txt"], cwd=root, check=True)
+    subprocess.run(["tar", "czf", "a.tgz", "a.txt"], cwd=root, check=True)
+    subprocess.run(["gzip", "-k", "a.txt", "-S", ".gz"], cwd=root, check=True)
+    (root / "a.txt.gz").rename(root / "a.gz")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
         subprocess.run([*git, *words], cwd=root, check=True, env=_env(tmp_path))

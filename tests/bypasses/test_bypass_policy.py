@@ -162,7 +162,7 @@ def test_user_over_managed(rules: list[Rule], more: Rule, asked: tuple[str, dict
     "find . -fls x", "find . $(echo -delete)", "find \"$x\"", "find *", "rg --pre x y", "rg --pre=x y", "rg -z x",
     "sort -o out in", "sort -oout in", "sort --output=out in", "sort --outp=out in", "sort --compress-program=x in",
     "sort *", "sed 's/a/b/w out' f", "sed 'w out' f", "sed -n 'e id' f", "sed 's/a/id/e' f", "sed -i s/a/b/ f",
-    "sed -f x f", "sed --in-place=.b s/a/b/ f", "sed '1r /etc/passwd' f", "tar xf a --to-command=x", "tar tf a",
+    "sed -f x f", "sed --in-place=.b s/a/b/ f", "sed '1r /etc/passwd' f", "tar xf a --to-command=x", "tar xf a", "tar tf a --to-command=x", "tar tf h:a",
     "git -c alias.x=!id x", "git -c core.pager=x log", "git --exec-path=x log", "git log --output=x", "git -p log",
     "git grep -Ox y", "git grep --open-files-in-pager=x y", "git diff --ext-diff", "git log --format=%GG", "git -C ../x log", "git -C x/../.. log",
     "git fetch", "git branch new", "git tag new", "git config a.b c", "git stash", "git worktree add x", "git remote add x y",
@@ -206,7 +206,7 @@ def test_which_inject() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("text", ["[[ a =~ $(touch canary) ]]", "[[ -n x ]]", "[[ 'a[$(id)]' -eq 0 ]]", "((x=1))", "let x=1",
+@pytest.mark.parametrize("text", ["[[ a =~ $(touch canary) ]]", "[[ -v x ]]", "[[ -n x && a -eq b ]]", "[[ -n $(touch canary) ]]", "[[ 'a[$(id)]' -eq 0 ]]", "((x=1))", "let x=1",
     "echo $((x))", "echo $[x]", "echo ${x@P}", "echo ${!x}", "echo ${x:1}", "echo @(a|b)", "echo =ls", "f() { ls; }; f",
     "case a in a) ls;; esac", "coproc ls", "until ls; do x; done"])  # fmt: skip
 def test_cmd_zsh_cond(text: str) -> None:

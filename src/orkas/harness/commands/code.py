@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from orkas.harness.commands import known, runners
 from orkas.harness.commands.awk import pipes_or_runs
 from orkas.harness.commands.files import awk_writes, flags_and_targets, sed_writes
 from orkas.harness.commands.judge import Judge
+from orkas.harness.commands.options import meant
+from orkas.harness.commands.scripts import does_more
 from orkas.harness.commands.words import Arg, Scope, Stdin
+from orkas.harness.commands.wrappers import environment
 
 __all__ = ["awk", "editor", "interpreter", "language", "sed", "shell"]
 
@@ -57,6 +61,8 @@ def interpreter(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
     flags = known.CODE_FLAGS.get(base, "c")
     valued = known.CODE_VALUES.get(base, ())
     i = 0
+    if base in ("perl", "ruby"):
+        _changes_files(judge, rest, scope)
     while i < len(rest):
         text = rest[i].text
         if _gives_code(text, flags, valued):
@@ -64,7 +70,7 @@ def interpreter(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
                 judge.ask(f"{base} runs code from the command line")
             return
         if base in ("python", "pypy") and text.startswith("-m"):
-            _module(judge, base, [Arg(text[2:]), *rest[i + 1 :]] if text != "-m" else rest[i + 1 :], stdin)
+            _module(judge, base, [Arg(text[2:]), *rest[i + 1 :]] if text != "-m" else rest[i + 1 :], scope, stdin)
             return
         if base == "deno" and i == 0:
             return
@@ -81,8 +87,16 @@ def interpreter(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
     code = stdin.text(scope) if stdin.is_document else None
     if code is None:
         judge.ask(f"{base} runs what another program prints or a file holds")
-    elif known.SPAWNS.search(code) or (known.UNLINKS.search(code) and known.ROOT_IN_CODE.search(code)):
+    elif does_more(base, code):
         judge.ask(f"{base} runs code that starts programs or removes files")
+
+
+def _changes_files(judge: Judge, rest: list[Arg], scope: Scope) -> None:
+    """``perl -pi -e CODE FILE…``: it writes to the files."""
+    if any(re.match(r"-[a-zA-Z0]*i(\.\w+)?(e|$)", a.text) for a in rest):
+        for before, arg in itertools.pairwise(rest):
+            if not arg.text.startswith("-") and not re.fullmatch(r"-[a-zA-Z0]*[eE]", before.text):
+                judge.writes(arg, scope, changes=True)
 
 
 def _gives_code(text: str, flags: str, valued: tuple[str, ...]) -> bool:
@@ -115,10 +129,14 @@ def _plain_perl(rest: list[Arg]) -> bool:
     )
 
 
-def _module(judge: Judge, base: str, rest: list[Arg], stdin: Stdin | None) -> None:
+def _module(judge: Judge, base: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """``-m timeit CODE``: ``rest`` begins with the module."""
     module = rest[0].text if rest else ""
+    if rest and not rest[0].sure and not module:
+        judge.ask(f"which module {base} runs is known only when it runs")
     harmless = module == "pdb" and not any(a.text.startswith(("-c", "--c")) for a in rest)
+    if module in ("zipfile", "tarfile") and len(rest) > 2 and any(a.text in ("-e", "--extract") for a in rest):
+        judge.writes(rest[-1], scope)
     if module.partition(".")[0] in _RUN_BY_MODULE and (len(rest) > 1 or stdin) and not harmless:
         judge.ask(f"{base} runs code from the command line")
 
@@ -172,6 +190,11 @@ _SED_RUNS = re.compile(
 def sed(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     if any(_SED_RUNS.search(a.text) for a in rest):
         judge.ask(f"{name} is told to run another program")
+    before = ("", "-e", "-f", "--expression", "--file", "-n", "-i")
+    for last, arg in zip([Arg(""), *rest], rest, strict=False):
+        wanted = last.text in before if not arg.text else arg.text in ("-e", "-f", "--expression=", "--file=")
+        if wanted and not arg.sure:
+            judge.ask(f"{name} runs a text that is known only when it runs")
     for i, arg in enumerate(rest[:-1]):
         if arg.text in ("-f", "--file") and rest[i + 1].text in _INPUT and stdin:
             judge.ask(f"{name} runs what another program prints or a file holds")
@@ -210,6 +233,24 @@ def language(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdi
         judge.ask("m4 runs what it is fed")
     if any(runs.search(a.text) for a in rest) or (fed and runs.search(fed)):
         judge.ask(f"{name} is told to run another program")
-    reads_code = any(a.text.removeprefix("-f").removeprefix("--file=") in _INPUT for a in rest)
-    if stdin and reads_code and name in ("make", "gmake", "ninja", "just"):
-        judge.ask(f"{name} runs what it is fed")
+    if name in ("make", "gmake", "ninja", "just"):
+        _recipes(judge, name, rest, scope, stdin)
+
+
+def _recipes(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
+    """``make -f FILE``: what it runs stands in this file."""
+    for i, arg in enumerate(rest):
+        text = arg.text
+        if re.match(r"[A-Za-z_]\w*=", text):
+            environment(judge, text)
+        if meant(text, ("--file", "--makefile", "--justfile")):
+            glued = text.partition("=")[2]
+        elif text.startswith("-f"):
+            glued = text[2:]
+        else:
+            continue
+        file = Arg(glued, arg.sure) if glued else rest[i + 1] if i + 1 < len(rest) else Arg("")
+        if file.text in _INPUT and stdin:
+            judge.ask(f"{name} runs what it is fed")
+        elif file.text not in _INPUT:
+            judge.script_file(file, scope)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fnmatch
 import re
 
-from orkas.harness.commands import known
+from orkas.harness.commands import known, runners
 from orkas.harness.commands.judge import Judge
+from orkas.harness.commands.options import written_by
 from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, shown
 
 __all__ = [
     "WRITERS", "awk_writes", "dd", "file_written", "find_removes", "flags_and_targets", "is_system", "is_vital", "mv",
-    "on_tree", "outputs", "removes", "rm", "sed_writes", "unpack", "writer",
+    "on_tree", "outputs", "removes", "rm", "sed_writes", "writer",
 ]  # fmt: skip
 
 _RECURSIVE = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r(e(c(u(r(s(i(v(e)?)?)?)?)?)?)?)?")
@@ -92,12 +93,14 @@ def mv(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | No
 def dd(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     for arg in rest:
         if arg.text.startswith("of="):
-            if not arg.sure:
+            if not arg.sure and arg.text[3:]:
                 judge.ask(f"where {name} writes is known only when it runs", seen=True)
-            judge.writes(Arg(arg.text[3:], arg.sure), scope)
+            judge.writes(Arg(_at_home(arg.text[3:]), arg.sure), scope)
 
 
-_WRITES_ALL = ("tee", "shred", "truncate", "sponge", "touch", "fallocate", "mknod", "mkfifo", "ex", "ed")
+_WRITES_ALL = (
+    "tee", "shred", "truncate", "sponge", "touch", "fallocate", "mknod", "mkfifo", "ex", "ed", "csplit",
+)  # fmt: skip
 
 
 def writer(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
@@ -119,66 +122,6 @@ def _remote_copy(judge: Judge, name: str, rest: list[Arg]) -> None:
         judge.ask(f"{name} starts a program that it is given")
 
 
-def unpack(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
-    """``tar``, ``unzip``, ``7z``, ``cpio``: where they write."""
-    words = [a.text for a in rest]
-    if name in ("unzip", "cpio"):
-        flag = "-d" if name == "unzip" else "-D"
-        folder = _after(rest, flag)
-    elif name in ("7z", "7za", "7zr"):
-        folder = next((Arg(a.text[2:], a.sure) for a in rest if a.text.startswith("-o")), None)
-    else:
-        folder = _after(rest, "-C") or _after(rest, "--directory")
-        if re.match(r"-?[a-zA-Z]*P|--absolute", " ".join(w for w in words[:1] if not w.startswith("--"))) or (
-            "--absolute-names" in words
-        ):
-            judge.ask(f"{name} may write anywhere (absolute names)", seen=True)
-        if words and re.match(r"[a-zA-Z]*[IF]", words[0]):
-            judge.ask(f"{name} is told to run another program")
-        _elsewhere(judge, name, words)
-        _archive(judge, rest, scope)
-    if folder and (name not in ("tar", "gtar", "bsdtar") or _tar_does("x", "--(extract|get)", words)):
-        judge.writes(folder, scope)
-    extracts = name == "cpio" and any(re.match(r"-[a-z]*i|--extract", w) for w in words)
-    if extracts and "--no-absolute-filenames" not in words:
-        judge.ask("cpio may write anywhere (absolute names)", seen=True)
-
-
-def _elsewhere(judge: Judge, name: str, words: list[str]) -> None:
-    """An archive with a colon in its name lies on another machine, which ``tar`` starts a program to reach."""
-    if "--force-local" in words:
-        return
-    for i, word in enumerate(words):
-        found = re.fullmatch(rf"(?:-{'?' if i == 0 else ''}[a-zA-Z]*f|--fi[le]*=?)(.*)", word)
-        file = (found[1] or (words[i + 1] if i + 1 < len(words) else "")) if found else ""
-        if re.match(r"[^/:]+:", file):
-            judge.ask(f"{name} starts a program that reaches another machine")
-
-
-def _archive(judge: Judge, rest: list[Arg], scope: Scope) -> None:
-    if not _tar_does("cru", "--(create|append|update)", [a.text for a in rest]):
-        return
-    for arg in rest:
-        path = scope.path(arg.text.removeprefix("--file=").removeprefix("-f")) or ""
-        if known.BLOCK_DEVICE.match(path) or (is_system(path) and arg.text.startswith("-")):
-            judge.writes(Arg(path, arg.sure), scope)
-
-
-def _tar_does(letters: str, long: str, words: list[str]) -> bool:
-    first = bool(words and re.match(rf"[a-zA-Z]*[{letters}]", words[0]))
-    return first or any(re.match(rf"-[a-zA-Z]*[{letters}]|{long}", w) for w in words)
-
-
-def _after(rest: list[Arg], flag: str) -> Arg | None:
-    for i, arg in enumerate(rest):
-        if arg.text == flag and i + 1 < len(rest):
-            return rest[i + 1]
-        glued = arg.text.removeprefix(flag + "=") if flag.startswith("--") else arg.text.removeprefix(flag)
-        if glued != arg.text:
-            return Arg(glued, arg.sure)
-    return None
-
-
 _OUTPUT = re.compile(
     r"(?:--(?:out[\w-]*|directory-prefix|target[\w-]*|dump-header|cookie-jar|trace|install[\w-]*)|-[A-Za-z]*[oOtP]|-out)"
     r"=?(.*)",
@@ -188,6 +131,11 @@ _OUTPUT = re.compile(
 
 def outputs(judge: Judge, name: str, rest: list[Arg], scope: Scope) -> None:
     """Options that name a file or a folder to write to, as most programs spell them: ``-o``, ``--output``, ``-t``."""
+    for text in written_by(name, [a.text for a in rest]):
+        if name != "ssh-keygen" or not any(re.match(r"-[lyFBeLHR]", a.text) for a in rest):
+            judge.writes(Arg(_at_home(text)), scope)
+    if name in runners.READERS - runners.COMPILERS:
+        return
     for i, arg in enumerate(rest):
         found = _OUTPUT.fullmatch(arg.text) if arg.text.startswith("-") else None
         if not found or (name in ("sort", "ssh", "docker", "split") and arg.text.startswith("-t")):
@@ -207,15 +155,17 @@ def sed_writes(judge: Judge, rest: list[Arg], scope: Scope) -> None:
     script_by_option = any(re.match(r"-[nErsuz]*[ef]|--(expression|file)", a.text) for a in rest)
     files = flags_and_targets(rest)[1]
     for file in (files if script_by_option else files[1:]) if in_place else []:
-        judge.writes(file, scope)
+        judge.writes(file, scope, changes=not file.text)
     for arg in rest:
         for path in re.findall(r"(?:^|[\s;}/\d$,|#])[wW]\s*(/[^\s;}]+)", arg.text):
             if path.startswith(("/etc", "/dev", "/usr", "/bin", "/root", "/boot", "/home", "/lib", "/proc", "/sys")):
                 judge.writes(Arg(path), scope)
+        for path in re.findall(r"(?:^|[\s;}/\d$,|#gpI])[wW]\s+(\.\./[^\s;}]+)", arg.text):
+            judge.writes(Arg(path), scope)
 
 
 def awk_writes(judge: Judge, program: str, scope: Scope) -> None:
-    for path in re.findall(r'>\s*"([/~][^"]*)"', program):
+    for path in re.findall(r'>\s*"((?:[/~]|\.\./)[^"]*)"', program):
         judge.writes(Arg(path), scope)
 
 

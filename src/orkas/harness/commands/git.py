@@ -6,6 +6,7 @@ import re
 
 from orkas.harness.commands.files import is_vital
 from orkas.harness.commands.judge import Judge
+from orkas.harness.commands.options import meant
 from orkas.harness.commands.words import Arg, Scope, Stdin
 
 __all__ = ["git", "is_harmless"]
@@ -46,7 +47,8 @@ _RUNS: dict[str, tuple[str, ...]] = {
 """The options of a verb that take a program, a configuration or a template with hooks."""
 _STRATEGIES = frozenset({"ort", "recursive", "resolve", "octopus", "ours", "subtree"})
 """The ways to merge that git has itself; any other is a program."""
-_ALWAYS = frozenset({"filter-branch", "filter-repo", "daemon", "instaweb", "cvsserver", "shell", "upload-pack", "p4"})
+_ALWAYS = frozenset({"filter-branch", "filter-repo", "daemon", "instaweb", "cvsserver", "shell", "upload-pack", "p4",
+"remote-ext", "remote-fd"})  # fmt: skip
 _KEPT = ("main", "master", "develop", "trunk", "release", "production")
 
 
@@ -55,6 +57,9 @@ def git(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | N
     if not rest:
         return
     verb, args = rest[0].text, rest[1:]
+    if not rest[0].sure and not verb:
+        judge.ask("what git does is known only when it runs")
+    _outputs(judge, verb, args, scope)
     if any(re.search(r"(^|=)ext::", a.text) for a in args):
         judge.ask("git is told to run another program (ext::)")
     if verb in _ALWAYS:
@@ -155,7 +160,28 @@ def _value_of(option: str, text: str, beside: str = "") -> str | None:
         found = re.fullmatch(rf"-[{beside}]*{option[1]}(.*)" if beside else rf"{option}(.*)", text, re.DOTALL)
         return found[1] if found else None
     name, _, value = text.partition("=")
-    return value if len(name) > 3 and option.startswith(name) else None
+    return value if meant(name, (option,)) else None
+
+
+_OUTPUTS = ("--output", "--output-directory", "--index-output", "--export-marks")
+_MAKES = {"worktree": ("add", "move"), "bundle": ("create",), "clone": (), "init": (), "submodule": ("add",)}
+
+
+def _outputs(judge: Judge, verb: str, args: list[Arg], scope: Scope) -> None:
+    """Files and folders that git is told to write to, beside its own."""
+    for i, arg in enumerate(args):
+        glued = arg.text.partition("=")[2]
+        behind = args[i + 1] if i + 1 < len(args) else Arg("")
+        if meant(arg.text, _OUTPUTS, ("--o", "--only", "--ours", "--others", "--objects", "--oneline")):
+            judge.writes(Arg(glued, arg.sure) if glued else behind, scope)
+        elif verb in ("format-patch", "archive") and arg.text.startswith("-o"):
+            judge.writes(Arg(arg.text[2:], arg.sure) if arg.text[2:] else behind, scope)
+    if verb in _MAKES:
+        bare = [a for a in args if not a.text.startswith("-")]
+        if not _MAKES[verb] or (bare and bare[0].text in _MAKES[verb]):
+            for target in bare[0 if verb == "init" else 1 :]:
+                if target.text.startswith("/") or verb == "bundle":  # a work tree beside the folder is usual
+                    judge.writes(target, scope)
 
 
 def _verbs_that_run(judge: Judge, verb: str, args: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
@@ -186,6 +212,7 @@ def _destroys(verb: str, words: list[str]) -> bool:
     if verb == "reset":
         return any(len(w) > 3 and "--hard".startswith(w) for w in words)
     if verb in ("checkout", "restore", "switch"):
+        words = [meant(w, ("--discard-changes", "--force"), ("--f",)) or w for w in words]
         if verb == "restore" and "--staged" in words and not any(w in ("--worktree", "-W") for w in words):
             return False
         return any(w in (".", "./", ":/", "*", "--force", "--discard-changes") for w in words) or "f" in short

@@ -4,16 +4,29 @@ wrapper runs. What each program does is told by ``programs``."""
 from __future__ import annotations
 
 import fnmatch
-import posixpath
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from orkas.harness.commands import known
 from orkas.harness.commands.parser import parse
-from orkas.harness.commands.syntax import Group, Lit, NotUnderstood, Pipeline, Redirect, Script, Simple, Sub, Var, Word
+from orkas.harness.commands.shapes import plain, reads_commands, starts_without_end
+from orkas.harness.commands.syntax import (
+    Group,
+    Lit,
+    NotUnderstood,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Sub,
+    Var,
+    Word,
+)
+from orkas.harness.commands.variables import finds_programs, risky
 from orkas.harness.commands.words import (
     HOME,
     Arg,
@@ -152,7 +165,7 @@ class Judge:
         if not self._function_names:
             return
         name = self._function_names[-1]
-        selves = sum(1 for c in pipeline.commands if isinstance(c, Simple) and _plain(c.words[:1]) == name)
+        selves = sum(1 for c in pipeline.commands if isinstance(c, Simple) and plain(c.words[:1]) == name)
         if selves > 1 or (selves and (pipeline.background or len(pipeline.commands) > 1)):
             self.deny(f"a fork bomb: {name} starts itself again and again")
 
@@ -171,17 +184,21 @@ class Judge:
         elif group.kind == "{":
             self._script(group.bodies[0], scope)
         else:
+            if group.kind == "loop" and starts_without_end(group):
+                self.ask("it starts programs without end", seen=True)
             before = scope.copy()
             inner = scope.copy() if group.kind == "(" else scope
             for body in group.bodies:
                 self._script(body, inner)
             scope.written |= inner.written
             scope.doubt(before)
-        if stdin and any(_reads_commands(b) for b in group.bodies):
+        if stdin and any(reads_commands(b) for b in group.bodies):
             self.fed(stdin, scope)
 
     def _function(self, group: Group, scope: Scope) -> None:
         body = group.bodies[0]
+        if group.name.startswith("command_not_found_handle"):
+            self.ask("the shell runs this function for every name that it does not find")
         self._function_names.append(group.name)
         inner = scope.copy()
         inner.positional = True
@@ -194,7 +211,8 @@ class Judge:
         before = scope.copy()
         values = arguments(group.words, scope) if group.name else []
         if len(values) > 50 or not values or any(v.pattern for v in values):
-            values = [*values[:50], Arg("", False)]
+            told = [replace(v, sure=not v.pattern) for v in values[:50]]
+            values = told if values and len(values) <= 50 else [*told, Arg("", False)]
         for value in values:
             if group.name:
                 scope.variables[group.name] = value
@@ -205,7 +223,7 @@ class Judge:
         for part in word:
             if isinstance(part, Sub):
                 self._script(part.script, scope.copy())
-                if part.kind == ">(" and _reads_commands(part.script):
+                if part.kind == ">(" and reads_commands(part.script):
                     self.ask("a shell runs what another program prints or a file holds")
             elif isinstance(part, Var):
                 self._substitutions(part.operand, scope)
@@ -228,11 +246,12 @@ class Judge:
             self._substitutions(redirect.target, scope)
             document = redirect.operator in ("<<", "<<-", "<<<")
             if not document and one_text(redirect.target, scope).text.startswith(("/dev/tcp/", "/dev/udp/")):
-                self.ask("it connects to the network")
+                self.ask("it connects to the network", seen=True)
             if redirect.operator in ("<", "<<", "<<-", "<<<", "<&"):
                 continue
             target = one_text(redirect.target, scope)
-            self.writes(target, scope)
+            if target.text or redirect.operator != ">&":
+                self.writes(target, scope)
 
     def writes(self, target: Arg, scope: Scope, *, changes: bool = False) -> None:
         """A command line that writes to this file; ``changes``: what is in it may stay the same."""
@@ -243,8 +262,10 @@ class Judge:
             self.deny("it can stop or restart the machine")
         elif path and (path == "/" or (path + "/").startswith(known.SYSTEM)):
             self.ask(f"it writes to {path}, which belongs to the system", seen=True)
-        elif path and (path + "/").startswith(HOME + "/"):
+        elif path and (path + "/").startswith((HOME + "/", "../")):
             self.ask(f"it writes to {shown(path)}, outside the working folder", seen=True)
+        elif not target.sure and not target.text and not changes:
+            self.ask("which file it writes is known only when it runs", seen=True)
         if path and not changes:
             scope.written.add(path)
 
@@ -278,15 +299,23 @@ class Judge:
                     self.text(text, scope.copy())
 
     def _assigned(self, command: Simple, scope: Scope, args: list[Arg]) -> None:
+        declares = bool(args) and args[0].text in ("export", "declare", "local", "readonly", "typeset")
         for name, words in command.assignments:
             plain = name.removesuffix("[]")
             value = one_text(words[0], scope) if len(words) == 1 and plain == name else Arg("", False)
             only_for_read = plain == "IFS" and bool(args) and args[0].text in ("read", "mapfile", "readarray")
-            if known.RISKY_VARIABLES.match(plain) and not only_for_read and not known.harmless_value(plain, value.text):
-                seen = bool(known.FINDS_PROGRAMS.fullmatch(plain))
-                self.ask(f"it sets {plain}, which can change what later programs run", seen=seen)
-            if not args or args[0].text in ("export", "declare", "local", "readonly", "typeset"):
+            if not only_for_read:
+                self.sets(plain, value, exported=bool(args))
+            if not args or declares:
                 scope.variables[plain] = value
+        for arg in args[1:] if declares else ():
+            if arg.text in scope.variables:
+                self.sets(arg.text, scope.variables[arg.text], exported=True)
+
+    def sets(self, name: str, value: Arg, *, exported: bool) -> None:
+        """A command line that sets this variable."""
+        if risky(name, value.text, exported=exported):
+            self.ask(f"it sets {name}, which can change what later programs run", seen=finds_programs(name))
 
     def run(self, args: list[Arg], scope: Scope, stdin: Stdin | None = None) -> None:
         """Judge a program with its arguments; ``stdin`` is what is fed to it."""
@@ -302,7 +331,7 @@ class Judge:
             self.string(head, scope)
         if head.pattern and head.text not in ("[", "?"):
             self._pattern_as_program(name)
-        if re.match(r"--?[A-Za-z]", head.text) and rest:
+        if re.match(r"--?[A-Za-z]|--$", head.text) and rest:
             self.run(rest, scope, stdin)  # options of the reserved word in front of it, as in: time -v
             return
         if not head.sure:
@@ -375,16 +404,3 @@ def _stdin_of(command: Simple, scope: Scope) -> Stdin | None:
         if redirect.operator == "<" and one_text(redirect.target, scope).text != "/dev/null":
             return Stdin()
     return None
-
-
-def _reads_commands(body: Script) -> bool:
-    """A compound command that has a shell in it, which would run what is fed to the whole."""
-    return any(
-        isinstance(c, Simple) and posixpath.basename(_plain(c.words[:1])).lower() in known.SHELLS and len(c.words) == 1
-        for p in body
-        for c in p.commands[:1]
-    )
-
-
-def _plain(words: list[Word]) -> str:
-    return "".join(p.text for w in words for p in w if not isinstance(p, Sub | Var))

@@ -42,7 +42,9 @@ ALWAYS_ASK: dict[str, str] = {
     **dict.fromkeys(["ssh", "mosh"], "it runs a command on another machine"),
     **dict.fromkeys(["chroot"], "it runs a command in another root"),
     **dict.fromkeys(["nsenter", "unshare"], "it runs a command in other namespaces"),
-    **dict.fromkeys(["docker", "podman", "nerdctl"], "containers can reach the whole machine"),
+    **dict.fromkeys(["docker", "podman", "nerdctl", "docker-compose", "podman-compose", "buildah", "ctr", "crictl"],
+    "containers can reach the whole machine"),
+    **dict.fromkeys(["systemd-run"], "it starts a program outside of this session"),
     **dict.fromkeys(["crontab", "launchctl"], "it changes what runs later"),
     **dict.fromkeys(["at", "batch"], "it runs a command later"),
     **dict.fromkeys(["emulate", "compgen", "complete", "bind"], "it tells the shell to run a text later"),
@@ -95,21 +97,6 @@ CODE_VALUES = {
 }  # fmt: skip
 """Flags that take a value, which is no code."""
 
-SPAWNS = re.compile(
-    r"os\.system|subprocess|popen|pty\.spawn|os\.exec|os\.spawn|child_process|execSync|\bsystem\b|\bexec\b|backtick"
-    r"|shell_exec|passthru|proc_open|`|%x|Process\.|rmtree|unlinkSync|rmSync|__import__|__dict__|__subclasses__|ctypes"
-    r"|\bos\.(fork|posix_spawn|exec|startfile)|\beval\s*\(|(?<!\.)\bcompile\s*\(|getattr\s*\(\s*(os|sys|__)|importlib"
-    r"|create_subprocess|\bspawn|runpy|\bsyscall\b|removedirs|remove_tree|rm_rf|rm_r\b",
-    re.IGNORECASE,
-)
-"""Code of an interpreter that starts programs or removes trees."""
-UNLINKS = re.compile(r"unlink|truncate|\b(remove|rmdir|rename|move|chmod|chown|delete)\b", re.IGNORECASE)
-ROOT_IN_CODE = re.compile(
-    r"[\"'(]\s*(/[*]?|~[^\"']*|/(etc|usr|bin|boot|home|root|dev|lib|var)\b[^\"']*)[\"')]"
-    r"|expanduser|\.home\(|\bHOME\b"
-)
-"""Together: code that removes or changes files outside the working folder."""
-
 SCRATCH = ("/tmp/", "/var/tmp/", "/private/tmp/")  # noqa: S108 - what commands may name, not where we write
 SYSTEM = ("/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib", "/sys/", "/proc/sys", "/root/", "/opt/",
 "/var/spool/", "/var/lib/", "/dev/mem")
@@ -119,16 +106,6 @@ BLOCK_DEVICE = re.compile(
     r"/dev/(sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme|mmcblk|loop\d|md\d|dm-|mapper/|disk|rdisk|sr\d|ram\d|nbd|zd\d"
     r"|mem$|kmem$|port$|\*|\?|\[)"
 )
-RISKY_VARIABLES = re.compile(
-    r"(LD_|DYLD_|BASH_ENV$|ENV$|PATH$|SHELLOPTS$|BASHOPTS$|PROMPT_COMMAND$|PS4$|IFS$|PERL5|RUBYOPT$|RUBYLIB$"
-    r"|PYTHON(STARTUP|PATH|HOME|INSPECT|WARNINGS|BREAKPOINT)$|NODE_OPTIONS$|JAVA_TOOL_OPTIONS$|_JAVA_OPTIONS$"
-    r"|GIT_(SSH|SSH_COMMAND|EDITOR|PAGER|EXTERNAL_DIFF|ASKPASS|CONFIG|PROXY_COMMAND|EXEC_PATH|SEQUENCE_EDITOR)"
-    r"|GIT_(TEMPLATE_DIR|DIR)$|PAGER$|MANPAGER$|EDITOR$|VISUAL$|BROWSER$|LESSOPEN$|LESSCLOSE$|SSH_ASKPASS"
-    r"|SUDO_ASKPASS|TAR_OPTIONS$|MAKEFLAGS$|ORKAS_)"
-)
-"""Variables that change what later programs run. ``PYTHONPATH`` and its like load code."""
-FINDS_PROGRAMS = re.compile(r"PATH|LD_LIBRARY_PATH|DYLD_\w*PATH|PYTHON(PATH|HOME|WARNINGS)|RUBYLIB|PERL5LIB")
-"""Of these, those that say where programs and libraries are looked for: files, as any script is; no command line."""
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
@@ -137,31 +114,6 @@ BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Characters that count as printable and print nothing."""
-
-_TAME = re.compile(r"(|:|true|false|cat|less|more|head|/bin/(cat|true|less)|/usr/bin/(cat|true|less))")
-_NODE_OPTIONS = re.compile(
-    r"\s*(--(max[-_]old[-_]space[-_]size|max-semi-space-size|stack-trace-limit|unhandled-rejections|dns-result-order)=[\w-]+"
-    r"|--(experimental-[a-z-]+|no-[a-z-]+|trace-[a-z-]+|openssl-legacy-provider|enable-source-maps|expose-gc)\s*)+"
-)
-
-
-def harmless_value(name: str, value: str) -> bool:
-    """A risky variable that gets one of the values which everybody gives it: code of the project, no pager."""
-    if name == "IFS":
-        return not value.strip(" \t\n") and bool(value)
-    if name == "PYTHONPATH":
-        parts = value.split(":")
-        return bool(value) and not any(p.startswith(("/", "~", "..")) for p in parts)
-    if name == "PYTHONWARNINGS":
-        return bool(re.fullmatch(r"[\w:, ]+", value))
-    if name == "NODE_OPTIONS":
-        return bool(_NODE_OPTIONS.fullmatch(value))
-    if name == "MAKEFLAGS":
-        return bool(re.fullmatch(r"\s*(-?[ksj]+\d*\s*)+", value))
-    if name.endswith(("PAGER", "EDITOR", "VISUAL", "BROWSER")):
-        return bool(_TAME.fullmatch(value))
-    return False
-
 
 _UNREAD = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 

@@ -65,6 +65,8 @@ def kill(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | 
         words = words[1:]
     if any(re.fullmatch(r"-0*1|\+?0*1", w) for w in words):
         judge.deny("kill would end every process or the first of all")
+    elif any("$PPID" in w for w in words):
+        judge.ask("kill would end the process that runs the command", seen=True)
 
 
 _MATCHES_MANY = re.compile(r"[.*^$]*|-[a-zA-Z]*[uUGgst]|--(user|euid|uid|group|session).*|-u.+")
@@ -77,6 +79,16 @@ def pkill(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
         judge.deny(f"{name} would end a process that the machine needs")
     elif any(_MATCHES_MANY.fullmatch(w) for w in words):
         judge.ask(f"{name} would end more processes than one program's", seen=True)
+    elif name != "skill" and any(_meets_us(w, whole=name == "killall") for w in words if not w.startswith("-")):
+        judge.ask(f"{name} may end the process that runs the command", seen=True)
+
+
+def _meets_us(pattern: str, *, whole: bool) -> bool:
+    try:
+        found = re.compile(pattern, re.IGNORECASE)
+    except re.error:
+        return True
+    return bool(found.fullmatch("orkas") or found.fullmatch("python3") if whole else found.search("python3 -m orkas"))
 
 
 def lends_rights(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:

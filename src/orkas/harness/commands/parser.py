@@ -27,6 +27,7 @@ __all__ = ["parse", "unescape"]
 MAX_DEPTH = 30
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_COPROC_NAME = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(]|(?:if|for|while|until|case)\s)")
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\[[^]\s$`'\"]*\])?\+?=", re.ASCII)
 _PARAMETER = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
 _OPERATOR = re.compile(r":?[-=?+]|##?|%%?|//?|\^\^?|,,?|:|@", re.ASCII)
@@ -234,6 +235,8 @@ class _Parser:
             return self._test()
         if word == "coproc":
             self._word_of_grammar(word)
+            if named := _COPROC_NAME.match(self.text, self.at):
+                self.at = named.end()
             return Group("{", [[Pipeline([self._command()], background=True)]])
         return self._function(word)
 

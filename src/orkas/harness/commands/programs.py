@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from orkas.harness.commands import code, files, known, machine, runners, wrappers
+from orkas.harness.commands import archives, code, files, in_place, known, launchers, machine, runners, wrappers
 from orkas.harness.commands.files import find_removes, removes
 from orkas.harness.commands.git import git
 from orkas.harness.commands.judge import Judge
+from orkas.harness.commands.options import RUNS, RUNS_LONG, runs_another
 from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, runs_when_evaluated
 
 __all__ = ["HAVE_RULES", "judge_program"]
@@ -29,6 +30,8 @@ def judge_program(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin:
         judge.deny(f"{name} overwrites a disk")
     elif re.match(r"ld(-linux.*|-musl.*|64|\.so.*|-\d.*)?\.so(\.\d+)?$", name):
         wrappers.wrapper(judge, "ld.so", rest, scope, stdin)
+    elif name.startswith("git-") and name not in runners.READERS:
+        git(judge, name, [Arg(name.removeprefix("git-")), *rest], scope, stdin)
     elif known.INTERPRETERS.match(name):
         code.interpreter(judge, name, rest, scope, stdin)
     elif rules := _RULES.get(name):
@@ -36,7 +39,7 @@ def judge_program(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin:
             rule(judge, name, rest, scope, stdin)
     elif name not in runners.READERS:
         wrappers.find_names(judge, name, rest, scope, stdin)
-    if name not in runners.READERS - runners.COMPILERS and name not in ("find", "git", "rg"):
+    if name not in ("find", "git", "rg"):
         files.outputs(judge, name, rest, scope)
     if name in _EVALUATES:
         _evaluated(judge, name, rest)
@@ -76,12 +79,16 @@ def source(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin 
 
 
 def trap(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
-    if rest and rest[0].text not in ("-", "-l", "-p", ""):
+    if rest[:1] and rest[0].text == "--":
+        rest = rest[1:]
+    if rest and (not rest[0].sure or rest[0].text not in ("-", "-l", "-p", "")):
         judge.string(rest[0], scope)
 
 
 def alias(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     for arg in rest:
+        if not arg.sure and not arg.text:
+            judge.ask("an alias is known only when it runs")
         if "=" in arg.text:
             judge.ask("an alias changes what a later word runs")
             judge.text(arg.text.partition("=")[2], scope.copy())
@@ -98,6 +105,8 @@ def find(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | 
     first = next((i for i, t in enumerate(texts) if t.startswith("-") or t in ("(", "!")), len(rest))
     roots, tests = rest[:first] or [Arg(".")], rest[first:]
     words = [a.text for a in tests]
+    if any(not root.sure and not root.text for root in roots[1:]) or _untold(tests):
+        judge.ask(f"what {name} does is known only when it runs")
     for flag in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
         for i, word in enumerate(words):
             if word == flag:
@@ -108,6 +117,28 @@ def find(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | 
     for flag in ("-fprint", "-fprintf", "-fls", "-fprint0"):
         if flag in words[:-1]:
             judge.writes(tests[words.index(flag) + 1], scope)
+
+
+_FIND_BARE = re.compile(
+    r"-(print0?|ls|delete|o|a|or|and|not|empty|prune|quit|depth|d|xdev|mount|follow|true|false|daystart|readable|writable"
+    r"|executable|nouser|nogroup|noleaf|warn|nowarn)|[!(),]"
+)
+
+
+def _untold(tests: list[Arg]) -> bool:
+    """A word that is known only at run time stands where one that tells to do something may stand."""
+    i = 0
+    while i < len(tests):
+        word = tests[i]
+        if re.fullmatch(r"-(exec|ok)(dir)?", word.text):
+            while i < len(tests) and tests[i].text not in (";", "+"):
+                i += 1
+        elif not word.sure and not word.text:
+            return True
+        elif not _FIND_BARE.fullmatch(word.text):
+            i += 1
+        i += 1
+    return False
 
 
 def _find_runs(judge: Judge, command: list[Arg], roots: list[Arg], narrow: bool, scope: Scope) -> None:
@@ -129,13 +160,15 @@ _HARMLESS = frozenset({
 
 
 def shady_flags(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
-    if any(runners.SHADY[name].search(a.text) for a in rest):
+    if any(runs_another(name, a.text) for a in rest):
         judge.ask(f"{name} is told to run another program")
 
 
 def always_ask(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """A program that only a person can judge, unless it is merely asked for a list."""
     if name not in ("ssh", "mosh") and (rest[0].text in _HARMLESS if rest else name in ("mount", "hash", "enable")):
+        return
+    if name in ("docker", "podman", "nerdctl") and _builds([a.text for a in rest]):
         return
     words = known.STARTS_WITH.get(name)
     judge.ask(known.ALWAYS_ASK[name], seen=words is not None and not any(a.text in words or not a.sure for a in rest))
@@ -147,6 +180,17 @@ def always_ask(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: St
             return
 
 
+_BUILD_REACHES = re.compile(
+    r"--(secret|ssh|allow|network|privileged|security-opt|build-context|device|volume|output|cap-add|userns|pid|ipc)|-[vo]"
+)
+
+
+def _builds(words: list[str]) -> bool:
+    """``docker build`` with nothing of the machine in it but the folder that it is given."""
+    behind = words[2:] if words[:2] == ["buildx", "build"] else words[1:] if words[:1] == ["build"] else None
+    return behind is not None and not any(_BUILD_REACHES.match(w) or w.startswith(("/", "~", HOME)) for w in behind)
+
+
 def reads_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """``read``, ``mapfile``, ``printf -v``: variables get values from elsewhere."""
     if name == "printf" and (len(rest) < 2 or rest[0].text != "-v"):
@@ -155,6 +199,8 @@ def reads_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: S
         if name != "printf" and re.match(r"-[a-zA-Z]*C", arg.text):
             glued = arg.text.partition("C")[2]
             judge.string(Arg(glued, arg.sure) if glued else rest[i + 1] if i + 1 < len(rest) else Arg(""), scope)
+    if any(not a.sure and not a.text for a in (rest[1:2] if name == "printf" else rest)):
+        judge.ask(f"which variable {name} sets is known only when it runs")
     names = [rest[1].text] if name == "printf" else [a.text for a in rest if a.text.isidentifier()]
     for variable in names:
         scope.variables[variable] = Arg("", False)
@@ -185,7 +231,7 @@ _RULES = _table(
     (wrappers.wrapper, list(runners.WRAPPERS)),
     (wrappers.project_runner, list(runners.RUNNERS)),
     (wrappers.xargs, ["xargs", "gxargs", "parallel"]),
-    (shady_flags, list(runners.SHADY)),
+    (shady_flags, [*RUNS, *RUNS_LONG.keys() - RUNS.keys()]),
     (always_ask, list(known.ALWAYS_ASK)),
     (code.shell, list(known.SHELLS)),
     (code.awk, ["awk", "gawk", "mawk", "nawk", "goawk"]),
@@ -193,13 +239,19 @@ _RULES = _table(
     (code.editor, ["vim", "vi", "nvim", "ex", "view", "gvim", "vimdiff", "ed", "red", "emacs", "less", "more"]),
     (code.language, list(runners.ESCAPES)),
     (git, ["git"]),
-    (wrappers.cmake, ["cmake"]),
     (find, ["find", "gfind", "fd", "fdfind"]),
     (files.rm, ["rm", "grm", "unlink", "rmdir"]),
     (files.on_tree, ["chmod", "chown", "chgrp", "setfacl", "chattr"]),
     (files.writer, ["tee", "cp", "gcp", "install", "shred", "truncate", "rsync", "ln", "sponge", "xxd", "scp", "sftp"]),
-    (files.writer, ["ddrescue", "fallocate", "touch", "patch"]),
-    (files.unpack, ["tar", "gtar", "bsdtar", "unzip", "7z", "7za", "7zr", "cpio"]),
+    (files.writer, ["ddrescue", "fallocate", "touch", "patch", "mkfifo", "mknod"]),
+    (launchers.cmake, ["cmake"]),
+    (launchers.gh, ["gh"]),
+    (launchers.fzf, ["fzf", "sk"]),
+    (archives.tar, ["tar", "gtar", "bsdtar"]),
+    (archives.unpack, ["unzip", "7z", "7za", "7zr", "cpio"]),
+    (archives.pack, ["zip"]),
+    (in_place.changes, list(in_place.CHANGE)),
+    (in_place.writes_last, list(in_place.WRITE_LAST)),
     (files.mv, ["mv", "gmv"]),
     (files.dd, ["dd", "dcfldd", "dc3dd", "gdd"]),
     (machine.systemctl, ["systemctl", "loginctl"]),

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILTINS", "KNOWN", "NETWORK", "judge"]
 
-BUILTINS = frozenset({":", "[", "break", "cd", "command", "continue", "echo", "exit", "false", "printf", "pwd", "read",
-"test", "true", "type"})  # fmt: skip
+BUILTINS = frozenset({":", "[", "break", "cd", "command", "continue", "echo", "exit", "false", "jobs", "printf", "pwd",
+"read", "test", "true", "type", "ulimit"})  # fmt: skip
 """Run by the shell itself, whatever lies on ``PATH``."""
 
 READ_ANY = frozenset({
@@ -34,7 +34,15 @@ READ_ANY = frozenset({
 _NO_FILES = frozenset({"echo", "printf", "seq", "expr", "tr", "sleep", "basename", "dirname", "exit", "type", "which"})
 """Their arguments name no files to read."""
 
-_VERSION = re.compile(r"python[\d.]*|node|npm|cargo|rustc|go|ruby|perl|php|java|gcc|g\+\+|clang|make|cmake|pip\d?|uv")
+_VERSIONS: dict[str, re.Pattern[str]] = {
+    "--version": re.compile(
+        r"python[\d.]*|node|npm|ruby|perl|php|java|javac|gcc|g\+\+|clang|clang\+\+|make|cmake|uv|bash|ruff|mypy|tsc"
+        r"|gh|docker|aws|curl|tar|rsync|ninja|black|shellcheck"
+    ),
+    "-version": re.compile(r"javac?"), "-V": re.compile(r"python[\d.]*|uv|curl|bash"),
+    "-v": re.compile(r"node|npm|ruby|perl|php"),
+}  # fmt: skip
+"""Programs that print their version and look at nothing of the folder before they do, when it is all they are told."""
 
 _FLAGS: dict[str, re.Pattern[str]] = {
     "sort": re.compile(
@@ -43,7 +51,7 @@ _FLAGS: dict[str, re.Pattern[str]] = {
     ),
     "uniq": re.compile(r"-[cdDuiz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)"),
     "date": re.compile(
-        r"\+.*|-[uR]+|-I\w*|--(utc|universal|rfc-email)|--(date|iso-8601|rfc-3339|reference)=.*", re.DOTALL
+        r"\+.*|-[uR]+|-d|-I\w*|--(utc|universal|rfc-email)|--(date|iso-8601|rfc-3339|reference)=.*", re.DOTALL
     ),
     "hostname": re.compile(r"-[fsiIdA]"),
     "file": re.compile(r"-[bikLhN0]+|--(brief|mime|mime-type|mime-encoding)"),
@@ -56,7 +64,14 @@ _FLAGS: dict[str, re.Pattern[str]] = {
     "xxd": re.compile(r"-[bpiuEe]|-(ps|postscript|plain)|-[lcsgo]\d*"),
     "column": re.compile(r"-[tnexRr]+|-[sco].*|--table"),
     "cal": re.compile(r"-[13ymjswhbC]+|-[ABdHN]"),
-    "ps": re.compile(r"-[eAfaldjyHFTwcLN]+|-[opuCtgU].*|--(no-headers|forest|sort=.*)"),
+    "ps": re.compile(r"-[eAfaldjyHFTwcLNx]+|-(e|A|a|ax|ef|x|el)o|-[opuCtgU].*|--(no-headers|forest|sort=.*)"),
+    "nm": re.compile(r"-[aAfgnprSuCD]+|--(demangle|dynamic|defined-only|undefined-only|extern-only)"),
+    "readelf": re.compile(r"-[halSsrdVnegIW]+|--(file-header|headers|sections|segments|symbols|dynamic|notes|wide)"),
+    "size": re.compile(r"-[ABdotx]+|--(totals|format=\w+)"),
+    "lsblk": re.compile(r"-[abdfilmnoprstJPST]+|--(all|json|fs|paths|list|output-all)"),
+    "unzip": re.compile(r"-(l|v|lv|Z|Z1|lq|ql)"), "gzip": re.compile(r"-l|-lv|-vl|--list"),
+    "zcat": re.compile(r"-[fq]"), "pgrep": re.compile(r"-[aflxnocvi]+|-[uUPGt]|--(full|list-full|list-name|count)"),
+    "locale": re.compile(r"-[am]"), "ulimit": re.compile(r"-a|-[SH]a"), "jobs": re.compile(r"-[lpnrs]"),
     "mkdir": re.compile(r"-[pv]+|--(parents|verbose)"),
     "rmdir": re.compile(r"-[pv]+|--(parents|verbose|ignore-fail-on-non-empty)"),
     "touch": re.compile(r"-[acm]+|--no-create"),
@@ -74,25 +89,19 @@ _VALUED: dict[str, frozenset[str]] = {
     "tree": frozenset({"-L", "-I", "-P"}), "xxd": frozenset({"-l", "-c", "-s", "-g", "-o"}),
     "truncate": frozenset({"-s"}),
     "column": frozenset({"-s", "-c", "-o"}), "diff": frozenset({"-U", "-C", "-x"}),
-    "cal": frozenset({"-A", "-B", "-m"}), "ps": frozenset({"-o", "-p", "-u", "-C", "-t", "-g", "-U"}),
+    "pgrep": frozenset({"-u", "-U", "-P", "-G", "-t"}), "cal": frozenset({"-A", "-B", "-m"}),
+    "ps": frozenset({"-o", "-p", "-u", "-C", "-t", "-g", "-U",
+    "-eo", "-Ao", "-ao", "-axo", "-efo", "-xo", "-elo"}),
+    "lsblk": frozenset({"-o"}),
 }  # fmt: skip
 """Flags that take the next argument."""
-_AT_MOST = {"ps": 0, "uniq": 1, "xxd": 1, "hostname": 0, "date": 0, "cal": 2}
+_AT_MOST = {"locale": 0, "ulimit": 0, "jobs": 0, "ps": 0, "uniq": 1, "xxd": 1, "hostname": 0, "date": 0, "cal": 2}
 """Arguments beside flags: one more would be written to, or set something."""
+_NEED = {"unzip": re.compile(r"-.?[lvZ]"), "gzip": re.compile(r"-.?l|--list"), "ulimit": re.compile("-")}
+"""Programs that only read with one of these."""
+_HELPED_BY = {"zcat": ("gzip",), "tar": ("gzip", "bzip2", "xz", "zstd", "lzip", "lzma", "lzop", "compress")}
+"""Programs that others start to read what is packed."""
 _WRITERS = frozenset({"mkdir", "rmdir", "touch", "cp", "mv", "rm", "tee", "truncate", "chmod"})
-
-_FIND_PLAIN = frozenset({
-    "-a", "-and", "-o", "-or", "-not", "!", "(", ")", ",", "-print", "-print0", "-ls", "-prune", "-quit", "-true",
-    "-false", "-empty", "-xdev", "-mount", "-depth", "-follow", "-daystart", "-noleaf", "-nouser", "-nogroup",
-    "-readable", "-writable", "-executable", "-L", "-P", "-H", "-nowarn", "-warn",
-})  # fmt: skip
-_FIND_VALUED = frozenset({
-    "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-regextype", "-type",
-    "-xtype", "-maxdepth", "-mindepth", "-size", "-perm", "-user", "-group", "-uid", "-gid", "-links", "-inum",
-    "-newer",
-    "-anewer", "-cnewer", "-samefile", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-printf", "-lname",
-    "-ilname", "-fstype", "-used",
-})  # fmt: skip
 
 _RG_BAD = re.compile(r"--(pre|se|hos|z)")
 _RG_VALUED = frozenset("ABCEMTdefgjmrt")
@@ -110,10 +119,11 @@ def judge(survey: Survey, name: str, rest: list[Piece], *, alone: bool) -> tuple
         return "reads", ""
     if name in _FLAGS:
         return _by_flags(survey, name, rest)
-    if _VERSION.fullmatch(name) and [p.text for p in rest if p.fixed] in (["--version"], ["-V"], ["-version"]):
-        return ("reads", "") if len(rest) == 1 else _unknown(name)
     if name == "openssl" and rest and rest[0].text in ("s_client", "s_time", "ocsp"):
         return "beyond", f"openssl {rest[0].text} reaches the network"
+    flag = rest[0].text if len(rest) == 1 and rest[0].fixed else ""
+    if (named := _VERSIONS.get(flag)) and named.fullmatch(name):
+        return "reads", ""
     return _network(name) or _unknown(name)
 
 
@@ -184,6 +194,9 @@ def _by_flags(survey: Survey, name: str, rest: list[Piece]) -> tuple[Kind, str]:
     found = _split(name, rest, _FLAGS[name], _VALUED.get(name, frozenset()))
     if name in _AT_MOST and (len(found) > _AT_MOST[name] or not all(p.fixed for p in found)):
         raise _odd(name, found[-1].text)
+    if name in _NEED and not any(_NEED[name].match(p.text) for p in rest):
+        raise _odd(name, "this")
+    survey.programs.extend(_HELPED_BY.get(name, ()))
     if name == "xxd" and found and rest[-1] is not found[-1]:
         raise _odd(name, "a flag behind its file, which it takes for a file to write")
     if name in _WRITERS:
@@ -231,23 +244,11 @@ def _chmod(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[K
 
 
 def _find(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kind, str]:
-    i = 0
-    while i < len(rest):
-        piece = rest[i]
-        i += 1
-        if piece.wild:
-            raise _odd(name, "an argument that may be a flag")
-        if piece.text in _FIND_VALUED:
-            if i >= len(rest) or not rest[i].fixed:
-                raise _odd(name, piece.text)
-            i += 1
-        elif piece.text.startswith("-") or piece.text in ("!", "(", ")", ","):
-            if not piece.fixed or (piece.text not in _FIND_PLAIN and not re.fullmatch(r"-O[0-3]", piece.text)):
-                raise _odd(name, piece.text)
-        else:
-            survey.read(piece)
+    from orkas.harness.commands.find_reading import reads
+
+    found = reads(survey, rest)
     _follows(survey, name, rest)
-    return "reads", ""
+    return found
 
 
 def _rg(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kind, str]:
@@ -360,11 +361,46 @@ def _git(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kin
     return reads(survey, rest)
 
 
+_TAR_LISTS = re.compile(r"-?[zjJav]*t[zjJav]*f[zjJav]*")
+_TAR_PLAIN = re.compile(r"-[zjJav]+|--(gzip|bzip2|xz|zstd|verbose|exclude=.*|wildcards)")
+
+
+def _tar(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kind, str]:
+    """``tar tf FILE``: the names in an archive of this machine."""
+    if not all(p.fixed and not p.wild for p in rest) or len(rest) < 2 or not _TAR_LISTS.fullmatch(rest[0].text):
+        raise _odd(name, rest[0].text if rest else "nothing")
+    if (rest[0].text.startswith("-") and not rest[0].text.endswith("f")) or ":" in rest[1].text:
+        raise _odd(name, rest[1].text)
+    flags = [p.text for p in rest[1:] if p.text.startswith("-")]
+    if rest[1].text in flags or not all(map(_TAR_PLAIN.fullmatch, flags)):
+        raise _odd(name, "an argument that may be a flag")
+    survey.read(rest[1])
+    survey.programs.extend(_HELPED_BY["tar"])
+    return "reads", ""
+
+
+def _getent(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kind, str]:
+    if not rest or not rest[0].fixed or rest[0].text not in ("passwd", "group", "services", "protocols", "shells"):
+        raise _odd(name, rest[0].text if rest else "nothing")
+    if any(p.wild or p.text.startswith("-") for p in rest[1:]):
+        raise _odd(name, "an argument that may be a flag")
+    return "reads", ""
+
+
+def _pip(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kind, str]:
+    words = [p.text for p in rest]
+    shows = len(words) > 1 and words[0] == "show" and all(re.fullmatch(r"[A-Za-z]\S*|-f|--files", w) for w in words[1:])
+    if not all(p.fixed for p in rest) or not (shows or words in (["--version"], ["-V"])):
+        raise _odd(name, words[0] if words else "nothing")
+    return "reads", ""
+
+
 _Rule = Callable[["Survey", str, "list[Piece]", bool], "tuple[Kind, str]"]
 _RULES: dict[str, _Rule] = {
     "find": _find, "rg": _rg, "test": _test, "[": _test, "printf": _printf, "command": _command, "env": _env,
     "cd": _cd, "read": _read, "sed": _sed, "awk": _awk, "mawk": _awk, "gawk": _awk, "xargs": _xargs, "git": _git,
-    "timeout": _timeout, "chmod": _chmod,
+    "timeout": _timeout, "chmod": _chmod, "tar": _tar, "getent": _getent, "pip": _pip, "pip3": _pip,
 }  # fmt: skip
-KNOWN = frozenset({*READ_ANY, *_FLAGS, *_RULES} - {"git"})
-"""Programs with a row here: what of them is harmless is known, flag by flag."""
+KNOWN = frozenset({*READ_ANY, *_FLAGS, *_RULES} - {"git", "gzip", "pip", "pip3", "tar", "unzip"})
+"""Programs with a row here: what of them is harmless is known, flag by flag. Those of which a single use is known are
+not among them."""

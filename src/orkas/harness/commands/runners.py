@@ -22,7 +22,12 @@ WRAPPERS: dict[str, tuple[str, ...]] = {
     "proot": ("-r", "-b", "-w"), "fakeroot": ("-i", "-s", "-l"), "faketime": (), "xvfb-run": ("-n", "-s", "-e", "-f"),
     "dbus-run-session": ("--config-file",), "systemd-run": ("-p", "-u", "--unit", "--property", "-E", "--setenv", "-M"),
     "systemd-inhibit": (), "systemd-cat": ("-t", "-p"), "catchsegv": (), "arch": ("-arch",), "trickle": ("-d", "-u"),
-    "cpulimit": ("-l",), "firejail": (), "bwrap": (), "rlwrap": ("-f", "-a", "-P"), "winpty": (),
+    "cpulimit": ("-l",), "firejail": (), "bwrap": (
+        "--proc", "--dev", "--tmpfs", "--mqueue", "--dir", "--chdir", "--unsetenv", "--lock-file", "--sync-fd", "--uid",
+        "--gid", "--hostname", "--exec-label", "--file-label", "--seccomp", "--add-seccomp-fd", "--block-fd",
+        "--userns", "--userns2", "--pidns", "--cap-add", "--cap-drop", "--args", "--overlay-src", "--tmp-overlay",
+        "--ro-overlay", "--perms", "--size", "--json-status-fd", "--info-fd", "--remount-ro", "--argv0"),
+    "rlwrap": ("-f", "-a", "-P"), "winpty": (),
     "numactl": ("-N", "-m", "-C", "-p", "-i"), "torsocks": (), "proxychains": ("-f",), "proxychains4": ("-f",),
     "perf": ("-e", "-o", "-F", "-c", "-p", "-t", "-C", "-r", "-I", "--event", "--output"), "valgrind": (),
     "hyperfine": ("-w", "-r", "-n", "-m", "-M", "-L", "-P", "-S"), "guix": (), "nix": (),
@@ -40,7 +45,18 @@ WRAPPERS: dict[str, tuple[str, ...]] = {
     "s6-setuidgid": (), "start-stop-daemon": ("-p", "-n", "-u", "-c", "-d", "--pidfile", "--name", "--chuid",
     "--chdir"),
     "run-parts": (), "aws-vault": (), "op": (), "doppler": (), "infisical": (), "asdf": (), "mise": (), "pyenv": (),
-    "rbenv": (), "nodenv": (), "volta": (), "fnm": (), "nvm": (),
+    "rbenv": (), "nodenv": (), "volta": (), "fnm": (), "nvm": (), "sshpass": ("-p", "-f", "-d", "-P"),
+    "cgexec": ("-g",), **dict.fromkeys(["mpirun", "mpiexec", "orterun", "prun"], (
+        "-n", "-np", "-c", "-N", "-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile", "--map-by",
+        "--bind-to", "--mca", "-x", "-wdir")),
+    "srun": ("-n", "-N", "-p", "-c", "-t", "-J", "-A", "-w", "-x", "-G", "-o", "-e", "-i", "-D", "--ntasks", "--nodes",
+    "--partition", "--time", "--mem", "--gres", "--account", "--job-name"),
+    **dict.fromkeys(["vglrun", "optirun", "primusrun", "gamemoderun", "mangohud", "tsocks", "dbus-launch", "devbox",
+    "devenv", "pkgx", "salloc", "aprun", "jsrun", "runcon", "pexec", "cset", "catatonit", "supervise",
+    "box64", "box86", "wine", "wine64"], ()),
+    **dict.fromkeys(["xterm", "konsole", "gnome-terminal", "alacritty", "kitty", "wezterm", "urxvt", "rxvt", "st",
+    "lxterminal", "xfce4-terminal", "terminator", "tilix", "foot", "mate-terminal", "x-terminal-emulator"], (
+        "-title", "-T", "-geometry", "-fn", "-bg", "-fg", "-n", "--title", "--working-directory", "-w")),
 }  # fmt: skip
 """Programs whose arguments are, behind their own, another command; the flags that take a value."""
 
@@ -48,13 +64,26 @@ POSITIONALS = {
     "timeout": 1, "gtimeout": 1, "chrt": 1, "taskset": 1, "flock": 1, "faketime": 1, "setarch": 1, "perf": 1,
     "direnv": 2, "rr": 1, "guix": 1, "nix": 1, "envdir": 1, "setlock": 1, "doppler": 1, "infisical": 1, "rustup": 2,
     "aws-vault": 2, "op": 1, "asdf": 1, "mise": 1, "pyenv": 1, "rbenv": 1, "nodenv": 1, "volta": 1, "fnm": 1, "nvm": 2,
-    "wait-for-it": 1, "s6-setuidgid": 1,
+    "wait-for-it": 1, "s6-setuidgid": 1, "devbox": 1, "devenv": 1, "runcon": 1, "wezterm": 1,
 }  # fmt: skip
 """How many arguments of its own a wrapper has before the command."""
 
+TAKE_TWO = {"bwrap": (
+    "--bind", "--bind-try", "--dev-bind", "--dev-bind-try", "--ro-bind", "--ro-bind-try", "--symlink", "--setenv",
+    "--file", "--bind-data", "--ro-bind-data", "--chmod", "--overlay",
+)}  # fmt: skip
+"""Flags of wrappers that take two values."""
+
+_TERMINAL = ("-e", "-x", "--command", "--execute", "--")
+COMMAND_BEHIND: dict[str, tuple[str, ...]] = {
+    "nix": ("-c", "--command"), "start-stop-daemon": ("--exec", "--startas", "-x", "-a"),
+    **dict.fromkeys(["xterm", "konsole", "gnome-terminal", "alacritty", "urxvt", "rxvt", "st", "lxterminal",
+    "xfce4-terminal", "terminator", "tilix", "mate-terminal", "x-terminal-emulator"], _TERMINAL),
+}  # fmt: skip
+"""Options of wrappers behind which all the rest is the command."""
+
 CODE_OPTIONS: dict[str, tuple[str, ...]] = {
     "flock": ("-c", "--command"), "nix-shell": ("--run", "--command"), "nodemon": ("-x", "--exec"),
-    "nix": ("-c", "--command"), "start-stop-daemon": ("--exec", "--startas", "-x", "-a"), "guix": (),
     "hyperfine": ("--prepare", "-p", "--setup", "--cleanup", "--conclude", "-c", "-s"),
     "gdb": ("-ex", "-iex", "--eval-command", "-eval-command"), "lldb": ("-o", "-O", "--one-line"),
 }  # fmt: skip
@@ -84,8 +113,8 @@ once)."""
 
 START_OTHERS = frozenset({
     "entr", "watchexec", "parallel", "expect", "concurrently", "foreman", "honcho", "pm2", "forever", "screen", "tmux",
-    "at", "batch", "supervisord", "ts", "tsp", "nq", "sem", "daemon", "xterm", "konsole", "gnome-terminal", "alacritty",
-    "kitty", "wezterm", "urxvt", "st", "open", "xdg-open", "ssh-agent", "dtach", "abduco", "socat", "tcpsvd",
+    "at", "batch", "supervisord", "ts", "tsp", "nq", "sem", "daemon", "open", "xdg-open", "ssh-agent", "dtach",
+    "abduco", "socat", "tcpsvd",
 })  # fmt: skip
 """Not wrappers in the table above, but known to start what they are given."""
 
@@ -144,34 +173,11 @@ RECIPES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Programs that run what stands in a file of the working folder."""
 COMPILERS = frozenset({"gcc", "g++", "clang", "cc", "c++", "rustc", "javac", "go", "pandoc", "tsc", "touch", "cargo",
-"gh"})
+"gh", "xmllint", "zstd", "ctags"})
 """Of these, those that write where an option says."""
 
-SHADY = {
-    "tar": re.compile(
-        r"^(--to-c|--checkpoint-a|--use-compress|-[a-zA-Z]*[IF]|--rsh-c|--info-s|--new-volume-s|--rmt-c)"
-    ),
-    "rg": re.compile(r"^--(pre|hostname-bin)(=|$)"),
-    "sort": re.compile(r"^--comp"),
-    "man": re.compile(r"^(-P|--pager|-H|--html)"),
-    "zip": re.compile(r"^(-TT|--unzip-command)"),
-    "split": re.compile(r"^--filt"),
-    "ssh-keygen": re.compile(r"^-D"),
-    "curl": re.compile(r"^(-K|--config)"),
-    "wget": re.compile(r"^--use-askpass"),
-    "openssl": re.compile(r"^-engine$"),
-    "tcpdump": re.compile(r"^-[a-zA-Z]*z"),
-    "nmap": re.compile(r"^--script(?!-help)"),
-    "ssh-add": re.compile(r"^-s"),
-    "ctags": re.compile(r"^--options"),
-    "ip": re.compile(r"^(exec|-batch|-b)$"),
-    "lynx": re.compile(r"^-editor"),
-}  # fmt: skip
-SHADY |= {"gtar": SHADY["tar"], "bsdtar": SHADY["tar"], "dumpcap": SHADY["tcpdump"]}
-"""Programs that run others when an argument looks like this."""
-
 ESCAPES: dict[str, re.Pattern[str]] = {
-    **dict.fromkeys(["make", "gmake"], re.compile(r"^(--eval|SHELL=|-E)|\$\(shell")),
+    **dict.fromkeys(["make", "gmake"], re.compile(r"^(-E|MAKEFLAGS=|GNUMAKEFLAGS=|\.SHELLFLAGS)|\$\(shell")),
     **dict.fromkeys(["bc", "dc"], re.compile(r"!\s*[A-Za-z/]")),
     "m4": re.compile(r"syscmd|esyscmd"),
     **dict.fromkeys(["sqlite3", "sqlite", "duckdb"], re.compile(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from orkas.harness.commands.awk import only_prints
+
 if TYPE_CHECKING:
     from orkas.harness.commands.survey import Piece
 
@@ -72,9 +74,6 @@ def _statements(program: str) -> bool:
     return bool(program)
 
 
-_AWK_BAD = re.compile(r"[|>@`]|system|getline|printf?\s*\(?.*<|close|fflush|load|include|ARG[VC]")
-
-
 def plain_awk(rest: list[Piece]) -> list[Piece]:
     """The files that it reads.
 
@@ -93,8 +92,10 @@ def plain_awk(rest: list[Piece]) -> list[Piece]:
             break
         elif not re.match(r"-[Fv].", piece.text):
             raise _odd("awk", piece.text)
-    if not all(p.fixed for p in rest[:i]) or i >= len(rest) or not rest[i].fixed or _AWK_BAD.search(rest[i].text):
+    if not all(p.fixed for p in rest[:i]) or i >= len(rest) or not rest[i].fixed or not only_prints(rest[i].text):
         raise _odd("awk", "this program")
     if any(p.wild for p in rest[i + 1 :]):
         raise _odd("awk", "an argument that may be a flag")
+    if any(p.text.startswith("/inet") for p in rest[i + 1 :]):
+        raise _odd("awk", "a connection to the network")
     return rest[i + 1 :]

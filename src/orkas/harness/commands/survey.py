@@ -35,6 +35,8 @@ MAX_COMMANDS = 50
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 """Variables that a command line may set for itself: those in capitals can change what programs do."""
 _DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/urandom"})
+_PRINTED = "/dev/fd/63"
+"""What the shell puts in the place of ``<(…)``."""
 _GROUPS = ("(", "{", "if", "loop", "for")
 _FLAG_WITH_PATH = re.compile(r"(?:=|^-[A-Za-z]+)((?:/|~|\.\.(?:/|$)).*)", re.DOTALL)
 _MOVE = (("cd",), ("pushd",), ("popd",))
@@ -179,6 +181,12 @@ class Survey:
                 self._group(command)
 
     def _group(self, group: Group) -> None:
+        if group.kind == "test" and _tests_plainly(group.words):
+            for word in group.words:
+                self._inner(word)
+            self._redirects(group.redirects)
+            self.add("reads", ())
+            return
         if group.kind not in _GROUPS or (group.kind == "for" and not _NAME.fullmatch(group.name)):
             raise Unknown("it holds a construct that is not judged (a function, a test, a case or arithmetic)")
         self._deeper()
@@ -261,6 +269,8 @@ class Survey:
             up = pattern and bool(re.search(r"(^|/)\.*[*?[]*\.+[*?[]", text))
             return Piece(found[0].text, not pattern, pattern and (not text or text[0] in "*?[-"), up)
         first = word[0]
+        if len(word) == 1 and isinstance(first, Sub) and first.kind == "<(":
+            return Piece(_PRINTED, False)
         safe = isinstance(first, Lit) and first.text[:1] not in ("", "-", "{", "*", "?", "[")
         one = all(p.quoted or isinstance(p, Lit) for p in word) and "{" not in bare
         lead = first.text if isinstance(first, Lit) else ""
@@ -272,11 +282,11 @@ class Survey:
         pieces = [self._piece(word) for word in command.words]
         wrote = self._redirects(command.redirects)
         argv = tuple(p.text for p in _leading(pieces))
-        if command.assignments:
+        if command.assignments and (pieces or not self._sets(command)):
             self.add("unknown", (), "it sets variables, which can change what programs do")
             return
         if not pieces:
-            if command.redirects:
+            if command.redirects or command.assignments:
                 self.add("reads", ())
             return
         whole = len(argv) == len(pieces) and not wrote
@@ -293,6 +303,15 @@ class Survey:
             self.quiet.add(id(command))
         self.looks = self.reading
         self.add(kind, argv, reason, whole=whole, folder=folder)
+
+    def _sets(self, command: Simple) -> bool:
+        """Only variables in small letters, each of them one text."""
+        for name, words in command.assignments:
+            if not _NAME.fullmatch(name) or len(words) > 1:
+                return False
+            for word in words:
+                self._inner(word)
+        return True
 
     def program(self, pieces: list[Piece], *, alone: bool = False) -> tuple[Kind, str]:
         """What this program does with these arguments.
@@ -324,7 +343,7 @@ class Survey:
             self.outside.append("?")
         elif not path.startswith(("/", "../")) and path != "..":
             self.inside.append(path)
-        elif path not in _DEVICES:
+        elif path not in _DEVICES and path != _PRINTED:
             self.outside.append(_shown(path))
 
     def written_to(self, piece: Piece, who: str) -> tuple[Kind, tuple[str, ...], str]:
@@ -352,6 +371,29 @@ class Survey:
         if alone:
             self._moves += 1
             self.scope.cwd = path
+
+
+_UNARY = re.compile(r"-[abcdefghkLOGNprsStuwxzn]")
+
+
+def _tests_plainly(words: list[Word]) -> bool:
+    """``[[ … ]]`` that asks for files or compares texts: no arithmetic, no names of variables, no patterns to match."""
+    i = 0
+    while i < len(words):
+        text = _bare(words[i])
+        if text == "!":
+            i += 1
+        elif _UNARY.fullmatch(text):
+            i += 2
+        elif i + 1 < len(words) and _bare(words[i + 1]) in ("=", "==", "!="):
+            i += 3
+        else:
+            return False
+    return i == len(words) and bool(words)
+
+
+def _bare(word: Word) -> str:
+    return "".join(p.text for p in word if isinstance(p, Lit)) if all(isinstance(p, Lit) for p in word) else ""
 
 
 def _shown(path: str) -> str:

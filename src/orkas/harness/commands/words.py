@@ -6,6 +6,7 @@ A value that only the running shell knows is taken as empty and marked as not su
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -181,6 +182,8 @@ def _plain_variable(name: str, scope: Scope) -> Arg:
         return Arg(scope.cwd or "", scope.cwd is not None)
     if name in ("SHELL", "BASH", "0"):
         return Arg("bash")
+    if name == "PPID":
+        return Arg("$PPID", False)
     if name.isdigit() or name in ("@", "*"):
         return Arg("", not scope.positional)
     return Arg("", False)
@@ -232,6 +235,8 @@ def _printed_words(name: str, rest: list[str], scope: Scope) -> str | None:
         return _formatted(rest[0], rest[1:])
     if name == "pwd":
         return scope.cwd
+    if name == "mktemp" and all(re.fullmatch(r"-[dqut]+|[\w.-]*X{3}[\w.-]*", word) for word in rest):
+        return "/tmp/tmp.XXXXXXXXXX\n"  # noqa: S108 - what the command would print, as far as it matters
     if name in ("which", "command", "type") and rest and not rest[-1].startswith("-"):
         return rest[-1]
     return None

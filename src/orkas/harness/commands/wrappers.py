@@ -6,9 +6,10 @@ import re
 
 from orkas.harness.commands import known, runners
 from orkas.harness.commands.judge import Judge
+from orkas.harness.commands.variables import finds_programs, risky
 from orkas.harness.commands.words import Arg, Scope, Stdin
 
-__all__ = ["cmake", "environment", "find_names", "project_runner", "wrapper", "xargs"]
+__all__ = ["environment", "find_names", "project_runner", "wrapper", "xargs"]
 
 _ENV_STRING = re.compile(r"(?:-[iv0]*S|--split-string)=?(.*)", re.DOTALL)
 
@@ -21,6 +22,9 @@ def wrapper(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
     takes = runners.WRAPPERS[name]
     code = runners.CODE_OPTIONS.get(name, ())
     own = runners.POSITIONALS.get(name, 0)
+    if behind := _behind_option(rest, runners.COMMAND_BEHIND.get(name, ())):
+        judge.run(behind, scope, stdin)
+        return
     i = 0
     while i < len(rest):
         text = rest[i].text
@@ -45,14 +49,23 @@ def wrapper(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin
             break
         if name == "env" and (found := _ENV_STRING.match(text)):
             words = [a.text for a in rest[i + 1 :]]
-            judge.string(Arg(" ".join([found.group(1), *words])), scope)
+            judge.string(Arg(" ".join([found.group(1), *words]), all(a.sure for a in rest[i : i + 2])), scope)
             return
         if name == "command" and text in ("-v", "-V"):
             return
-        i += 2 if _takes_next(text, takes) else 1
+        i += 3 if text in runners.TAKE_TWO.get(name, ()) else 2 if _takes_next(text, takes) else 1
     _names_among_options(judge, name, rest[:i])
     if i < len(rest):
         judge.run(rest[i:], scope, stdin)
+
+
+def _behind_option(rest: list[Arg], flags: tuple[str, ...]) -> list[Arg]:
+    """The command that stands behind one of these options, be it its value and then, after ``--``, the rest."""
+    for i, arg in enumerate(rest):
+        flag, _, glued = arg.text.partition("=")
+        if flag in flags:
+            return [*([Arg(glued, arg.sure)] if glued else []), *(a for a in rest[i + 1 :] if a.text != "--")]
+    return []
 
 
 def _command_line(judge: Judge, name: str, value: Arg, scope: Scope) -> None:
@@ -81,15 +94,16 @@ def _names_among_options(judge: Judge, name: str, skipped: list[Arg]) -> None:
 
 def environment(judge: Judge, assignment: str) -> None:
     name, _, value = assignment.partition("=")
-    if known.RISKY_VARIABLES.match(name) and not known.harmless_value(name, value):
-        seen = bool(known.FINDS_PROGRAMS.fullmatch(name))
-        judge.ask(f"it sets {name}, which can change what later programs run", seen=seen)
+    if risky(name, value, exported=True):
+        judge.ask(f"it sets {name}, which can change what later programs run", seen=finds_programs(name))
 
 
 def project_runner(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
     """``uv run …``, ``npm exec …``; behind their other verbs stands no program (``npm run x`` names a script)."""
     takes, verbs = runners.RUNNERS[name]
     i = _behind_options(rest, 0, takes)
+    if i < len(rest) and not rest[i].sure and not rest[i].text:
+        judge.ask(f"what {name} runs is known only when it runs")
     if verbs:
         if i >= len(rest) or rest[i].text not in verbs:
             words = [a.text for a in rest[i : i + 2]]
@@ -109,32 +123,6 @@ def project_runner(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin
     _names_among_options(judge, name, rest[i:start])
     if start < len(rest):
         judge.run(rest[start:], scope, stdin)
-
-
-_CMAKE_BEFORE = {"env": r"--unset=.*|--modify|[A-Za-z_]\w*=.*|--", "chdir": "", "time": ""}
-"""What ``cmake -E`` runs behind arguments of its own."""
-_CMAKE_OWN = frozenset({"rm", "cat", "echo", "sleep", "tar", "touch", "true", "false"})
-"""What ``cmake -E`` does as the program of this name."""
-
-
-def cmake(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
-    """``cmake -E``: a program for everything."""
-    if len(rest) < 2 or rest[0].text != "-E":
-        return
-    verb, behind = rest[1].text, rest[2:]
-    if verb in _CMAKE_BEFORE:
-        inner = scope.copy()
-        if verb == "chdir" and behind:
-            inner.cwd = scope.path(behind[0].text) if behind[0].sure else None
-            behind = behind[1:]
-        while behind and re.fullmatch(_CMAKE_BEFORE[verb], behind[0].text):
-            environment(judge, behind.pop(0).text)
-        if behind:
-            judge.run(behind, inner, stdin)
-    elif verb.startswith("remove") and behind:
-        judge.run([Arg("rm"), *([Arg("-rf")] if verb == "remove_directory" else []), *behind], scope)
-    elif verb in _CMAKE_OWN:
-        judge.run(rest[1:], scope, stdin)
 
 
 def _behind_options(rest: list[Arg], i: int, takes: tuple[str, ...]) -> int:
@@ -187,14 +175,16 @@ def find_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: St
     guesses = 0
     for i, arg in enumerate(rest):
         text = arg.text
-        if _NAMED_WORD.fullmatch(text) or (name in runners.START_OTHERS and arg.program in known.HALT):
+        told = name in runners.START_OTHERS or i > 0 or "/" in text
+        if _NAMED_WORD.fullmatch(text) or (told and arg.program in known.HALT):
             judge.ask(f"{name} may be told to run {arg.program}")
             return
         inner = _IN_FRONT.sub("", text, count=1)
         if any(c in " \t\n" for c in text) and (_NAMED_IN_TEXT.search(text) or _NAMED_IN_TEXT.match(inner + " ")):
             judge.ask(f"{name} may be told to run a denied program")
             return
-        if guesses < MAX_GUESSES and arg.program in runners.MAY_BE_TOLD and i + 1 < len(rest):
+        may_run = arg.program in runners.MAY_BE_TOLD or arg.program.startswith("mkfs")
+        if guesses < MAX_GUESSES and may_run and i + 1 < len(rest):
             guesses += 1
             if judge.would_deny(rest[i:], scope):
                 judge.ask(f"{name} may be told to run {arg.program}, which would be denied")
