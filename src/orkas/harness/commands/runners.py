@@ -184,6 +184,8 @@ ESCAPES: dict[str, re.Pattern[str]] = {
         r"(?mi)^[ \t]*\.(sh|sy|read\s*\||import\s+['\"]?\||o\w*\s+['\"]?\|)|load_extension|^-A$|\bedit\s*\(")),
     **dict.fromkeys(["psql", "mysql", "mariadb"], re.compile(
         r"(?mi)\\!|\b(from|to)\s+program\b|^[ \t]*(system|source)\s|\|[ \t]*$")),
+    **dict.fromkeys(["ftp", "sftp", "lftp", "telnet", "gdb", "lldb", "cgdb"], re.compile(
+        r"(?m)^[ \t]*(!|shell\b|make\b|platform shell|python\b|pipe\b)")),
     **dict.fromkeys(["ninja", "just"], re.compile(r"^--(shell|command|set-shell)")),
 }  # fmt: skip
 """What starts a program in the languages of these."""

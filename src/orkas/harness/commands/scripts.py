@@ -22,7 +22,8 @@ _JS = r"\b(unlink|rm|rmdir|truncate|rmdirSync|truncateSync|dlopen)\s*\(|process\
 _BY_LANGUAGE: dict[str, str] = {
     **dict.fromkeys(["python", "pypy", "ipython"],
         r"\bos\.(unlink|remove|rmdir|truncate)\b|\bshutil\.move\b|\.(unlink|rmdir)\s*\("
-        r"|\bfrom\s+(os|shutil)\s+import\b.*\b(remove|unlink|rmdir|move)\b|^\s*!"),
+        r"|\bfrom\s+(os|shutil)\s+import\b.{0,200}\b(remove|unlink|rmdir|move)\b|^\s*!"
+        r"|\bimport\s+(os|shutil)\s+as\b|\bfrom\s+(os|shutil)\s+import\s+\*|\bos\.(dup2|kill|killpg|getppid)\b"),
     **dict.fromkeys(["node", "nodejs", "deno", "bun"], _JS + r"|Deno\.(Command|run|remove)|Bun\.\$"),
     **dict.fromkeys(["ruby", "irb", "pry"],
         r"\bopen\s*\(?\s*[\"']\s*\||\bIO\.\w+\s*\(?\s*[\"']\s*\||Open3|\bPTY\b|\.(send|public_send|instance_eval)\b"
@@ -33,7 +34,7 @@ _BY_LANGUAGE: dict[str, str] = {
     "php": r"\b(mail|dl|assert|create_function)\s*\(|\bpcntl_|\b(unlink|rmdir|ftruncate)\b",
     **dict.fromkeys(["lua", "luajit"], r"os\.(execute|remove|rename)|loadlib|\bload(string|file)?\s*\(|dofile"),
     **dict.fromkeys(["tclsh", "wish", "expect"],
-        r"\bopen\s+[\"{]?\s*\||\b(eval|source|load|socket)\s|\bfile\s+(delete|rename)\b"),
+        r"\bopen\s+[\"{]?\s*(\||(/|~|\.\./)\S*\s+[wa])|\b(eval|source|load|socket)\s|\bfile\s+(delete|rename)\b"),
     "gnuplot": r"^\s*!|\bshell\b|[\"']\s*[<|]|\b(load|call)\s",
     **dict.fromkeys(["r", "rscript"],
         r"\b(system2|shell|shell\.exec|pipe|dyn\.load|source|unlink|file\.(remove|rename))\s*\(|processx|callr"),
@@ -65,9 +66,17 @@ _WRITES_OUTSIDE = re.compile(
     rf"|\bFile\.(?:open|new|write)\s*\(?\s*{_OUTSIDE}[^\"']{{0,300}}[\"']\s*,",
     re.IGNORECASE,
 )
+_NAMED_OUTSIDE = re.compile(
+    r"\b(\w{1,40})\s{0,9}=\s{0,9}[rbf]?[\"'](?:/(?:etc|root|usr|bin|boot|lib|opt|home)\b|~|\.\./)[^\"']{0,300}[\"'][\s\S]{0,500}?"
+    r"\b(?:open|writeFile\w*|appendFile\w*|Path)\s*\(\s*\1\s*(?:,\s*(?:mode\s*=\s*)?[\"'][^\"']{0,9}[wax+]|\)\.write)"
+)
+_HOME = re.compile(r"expanduser|\.home\(|homedir\(|Dir\.home|\bENV(?:IRON)?\W{1,6}HOME\b", re.IGNORECASE)
+_WRITES = re.compile(
+    r"\bopen\s*\([^\n]{0,300},\s*(?:mode\s*=\s*)?[\"'][rb]?[wax]|\.write_(?:text|bytes)|(?:write|append)File|File\.write"
+)
 _UNLINKS = re.compile(
     r"unlink|truncate|\b(rmdir|rename|chmod|chown)\b|\b(os|shutil|fs|files?|fileutils|pathname|\w*path)[.\s]*(remove|move|delete)"
-    r"|import\b.*\b(remove|move)\b|(?<![.\w])(remove|move|delete)\b",
+    r"|import\b.{0,200}\b(remove|move)\b|(?<![.\w])(remove|move|delete)\b",
     re.IGNORECASE,
 )
 _ROOT = re.compile(
@@ -79,7 +88,9 @@ _ROOT = re.compile(
 
 def does_more(language: str, code: str) -> bool:
     """Whether this code starts programs, removes more than it names, or writes outside the working folder."""
-    if _STARTS.search(code) or _WRITES_OUTSIDE.search(code) or (_UNLINKS.search(code) and _ROOT.search(code)):
+    if _STARTS.search(code) or _WRITES_OUTSIDE.search(code) or _NAMED_OUTSIDE.search(code):
+        return True
+    if (_UNLINKS.search(code) and _ROOT.search(code)) or (_WRITES.search(code) and _HOME.search(code)):
         return True
     own = _OF_LANGUAGE.get(language)
     return own is not None and bool(own.search(_REMOVES_ONE.sub(" ", code)))
