@@ -27,7 +27,7 @@ from orkas.harness.undo import records
 from orkas.harness.undo.keeper import Keeper
 from orkas.harness.undo.restore import Undone, undo
 from orkas.harness.undo.scan import TooLarge, scan
-from orkas.infra.errors import UsageError
+from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.events import Notice
 from orkas.testing import ScriptedProvider, call
 from test_chat import Start, start  # noqa: F401 - the chat at a terminal, as a fixture
@@ -546,10 +546,45 @@ async def test_damage_is_told_and_nothing_wrong_is_given_back(work: Path) -> Non
     done = await agent.undo()
     assert done.refused == ["a.txt: its kept content is damaged"]
     assert not (work / "a.txt").exists() and (work / "run.sh").exists()
-    for page in records.folder().rglob("turns/*"):
-        page.write_bytes(b"\xff\0")
-    with pytest.raises(UsageError, match="nothing to take back"):
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\0", "half", "NUL"])
+async def test_a_damaged_record_is_told_and_the_turn_before_it_comes(work: Path, damage: Any) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("echo 22222 > b_")])
+    before = snapshot(work)
+    await turn(agent)
+    pages = set(records.folder().rglob("turns/*"))
+    await turn(agent)
+    (work / "b_").unlink()
+    [page] = set(records.folder().rglob("turns/*")) - pages
+    data = page.read_bytes()
+    page.write_bytes(
+        data[: len(data) // 2] if damage == "half" else data.replace(b"b_", b"b\0") if damage == "NUL" else damage
+    )
+    with pytest.raises(StorageError, match="the record of it is damaged"):
         await agent.undo()
+    assert (await agent.undo()).restored == ["a.txt"]
+    assert snapshot(work) == before
+
+
+async def test_a_content_that_was_damaged_is_kept_anew(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("echo 2 > a.txt")], [shell("echo 3 > a.txt")])
+    await turn(agent)
+    for damaged in (b"", b"b\n"):  # the second one has the right length: it is found when it is given back
+        for page in records.folder().rglob("contents/*/*"):
+            if page.read_bytes() == b"a\n":
+                page.write_bytes(damaged)
+        (work / "a.txt").write_text("a\n")
+        await turn(agent)
+        done = await agent.undo()
+        assert done.refused == ([] if damaged == b"" else ["a.txt: its kept content is damaged"])
+    watch = Keeper(work, "s")
+    (work / "a.txt").write_text("a\n")
+    watch.begin()
+    watch.before("write_file", [work / "a.txt"])
+    (work / "a.txt").write_text("4")
+    watch.after()
+    assert undo("s").restored == ["a.txt"] and (work / "a.txt").read_text() == "a\n"
 
 
 async def test_quotas_remove_the_oldest(work: Path) -> None:
