@@ -93,6 +93,8 @@ class Restoring:
         self._settle()
         for move in list(self._moves.to.values()):
             self._try(move.target, self._park)
+            if move.target not in self._parked:
+                self._left.add(move.source)  # it is still there
         wanted = self._checks.wanted
         for path in reversed(wanted):
             if self._goes(path):
