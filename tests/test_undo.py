@@ -128,6 +128,76 @@ async def test_what_somebody_changed_since_is_left_and_named(work: Path) -> None
     assert "left a.txt: it was changed after the turn" in done.lines
 
 
+async def test_a_file_of_the_user_where_a_folder_was_stays(work: Path) -> None:
+    agent = agent_with(work, [shell("rm -r sub; echo 1 > a.txt")])
+    await turn(agent)
+    (work / "sub").write_text("mine")
+    done = await agent.undo()
+    assert (work / "sub").read_text() == "mine" and done.restored == ["a.txt"]
+    assert sorted(done.refused) == [
+        "sub/b.bin: a folder on the way to it is a file now", "sub/link: a folder on the way to it is a file now",
+        "sub: it was changed after the turn",
+    ]  # fmt: skip
+    assert not done.again
+
+
+async def test_a_full_disk_is_told_in_plain_words(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")])
+    await turn(agent)
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL, agent.session.id], capture_output=True, text=True,
+        env=CHILD_ENV | {"ORKAS_HOME": os.environ["ORKAS_HOME"]},
+    )  # fmt: skip
+    assert ran.stdout == "left a.txt: the disk is full\nwhat failed is tried again by the next undo\n", ran.stderr
+    assert (await agent.undo()).restored == ["a.txt"]
+
+
+FULL = """
+import resource, signal, sys
+from orkas.harness.undo.restore import undo
+import errno, os
+real = os.replace
+def full(*args, **more):
+    if str(args[1]).endswith("a.txt"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return real(*args, **more)
+os.replace = full
+print(*undo(sys.argv[1]).lines, sep="\\n")
+"""
+
+
+DEEP = "d=$(printf 'q%.0s' {1..200}); for i in $(seq 30); do"
+
+
+async def test_paths_longer_than_the_system_takes_are_covered(work: Path) -> None:
+    subprocess.run(["bash", "-ec", f"{DEEP} mkdir $d; cd $d; done; echo x > x; ln -s x l; echo o > o"], cwd=work, check=True)
+    read = f"{DEEP} cd $d; done; cat x o; readlink l; ls"
+    before = subprocess.check_output(["bash", "-ec", read], cwd=work)
+    agent = agent_with(work, [shell(f"{DEEP} cd $d; done; echo y > x; rm l o; mkdir n; echo n > n/n"), shell("echo 1 > a.txt")])
+    events = await turn(agent)
+    assert not [event for event in events if isinstance(event, Notice)]
+    assert subprocess.run(["bash", "-ec", read], cwd=work).returncode != 0
+    done = await agent.undo()
+    assert done.refused == [] and (work / "a.txt").read_text() == "a\n"
+    assert subprocess.check_output(["bash", "-ec", read], cwd=work) == before
+
+
+@pytest.mark.parametrize("command", [
+    "for i in $(seq 1000); do mkdir d; cd d; done", "for i in $(seq 400); do mkdir d; cd d; echo $i > f; done",
+    "mkdir w; cd w; for i in $(seq 4000); do echo $i > f$i; done",
+])  # fmt: skip
+async def test_undo_takes_time_as_there_is_to_do(work: Path, command: str) -> None:
+    agent = agent_with(work, [shell(command)], [shell("rm -r d w")])
+    await turn(agent)
+    await turn(agent)
+    for _ in range(2):
+        began = time.process_time()
+        done = await agent.undo()
+        assert done.refused == [] and len(done.restored) + len(done.removed) >= 800
+        assert time.process_time() - began < 5, "quadratic work takes minutes"
+    assert sorted(path.name for path in work.iterdir()) == ["a.txt", "empty", "run.sh", "sub"]
+
+
 async def test_a_change_of_the_user_in_the_midst_of_a_turn_is_not_lost(work: Path) -> None:
     @tool
     def user() -> str:

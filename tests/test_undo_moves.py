@@ -6,10 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from orkas.harness import trash
 from orkas.harness.undo import keeper as keeping
@@ -160,3 +163,155 @@ def test_any_step_may_fail_or_kill(tmp_path: Path, root: Path, command: str, how
         if "none failed" in ran.stdout:
             break
     assert at > 8
+
+
+@pytest.mark.parametrize(("command", "stays"), [
+    ("cp b copy; rm b; echo 1 > s", ["copy"]),
+    ("cp b copy; echo 1 > b", ["copy"]),
+    ("cp b s; rm b", ["s"]),  # over a small file
+    ("mv b t; echo more >> t", ["t"]),
+    ("mv b s; echo more >> s", ["s"]),
+    ("mv b t; mkdir b; mv t b/x; touch b/x", ["b/x"]),
+])  # fmt: skip
+def test_what_may_be_the_only_copy_stays_where_it_is(root: Path, command: str, stays: list[str]) -> None:
+    turn(root, command)
+    after = tree(root)
+    done = undo("s")
+    now = tree(root)
+    assert {path: now[path] for path in stays} == {path: after[path] for path in stays}
+    last = "it may be what is left of a file whose content was not kept"
+    assert {f"{path}: {last}" for path in stays} <= set(done.refused)
+    assert any(text.startswith("b: ") for text in done.refused) and not done.again
+    assert not any(entry.bytes >= LARGE for entry in trash.entries())
+
+
+def test_what_was_moved_over_a_large_file_gets_its_name_back(root: Path) -> None:
+    before = tree(root)
+    turn(root, "mv a b")
+    done = undo("s")
+    assert (done.restored, done.refused) == (["a"], ["b: its content before the turn was not kept"])
+    assert tree(root) == {path: kept for path, kept in before.items() if path != "b"}
+
+
+@pytest.mark.parametrize(("command", "by_the_user", "as_before"), [
+    ("mv a t; mv b a; mv t b", "echo mine > b", []),  # nothing of the swap is taken back
+    ("mv a t; mv d/a a; mv b d/a; mv t b", "echo mine > d/a", []),
+    ("mv a t; mkdir a; mv t a/x; echo 1 > s", "echo mine > a/own", ["s"]),
+    ("mv a t; echo 1 > s", "echo mine > a", ["s"]),
+    ("mv a t; echo 1 > s", "mv t elsewhere", ["s"]),
+    ("mv r t; mv q r; mv t q; mv r/f x; mv q/f r/f; mv x q/f; echo 1 > s", "mv r/.git r/git", ["s"]),
+    ("mv r r2; echo 1 > s", "mkdir -p r/.git", ["s"]),
+    ("mv p p2; rm p2/f; echo 1 > s", "echo mine > p", ["s"]),
+])  # fmt: skip
+def test_what_the_user_changed_since_is_left_and_nothing_is_torn(
+    root: Path, command: str, by_the_user: str, as_before: list[str]
+) -> None:
+    before = tree(root)
+    turn(root, command)
+    bash(root, by_the_user)
+    now = tree(root)
+    done = undo("s")
+    after = tree(root)
+    assert {path: after[path] for path in as_before} == {path: before[path] for path in as_before}
+    assert not done.again and done.refused
+    assert not [path for path in after if ".undo-" in path]
+    kept = {what for _, what in now.values() if isinstance(what, tuple)}
+    small = {b"1\n", b"this was s", b"this was p/f", b"this was r/f"}
+    assert {what for what in kept if what[1] not in small} <= {what for _, what in after.values() if what}
+
+
+def test_a_folder_that_the_user_removed_since_is_made_again(root: Path) -> None:
+    before = tree(root)
+    turn(root, "mv a n; mv d/e/a a; rm d/s; echo 1 > d/e/t; rm d/e/t")
+    bash(root, "rmdir d/e")
+    assert undo("s").refused == []
+    assert tree(root) == before
+
+
+def test_two_names_of_one_large_file_come_back_as_one(root: Path) -> None:
+    os.link(root / "a", root / "z")
+    before = tree(root)
+    turn(root, "mv a c; rm z")
+    assert undo("s").refused == []
+    assert tree(root) == before and (root / "a").samefile(root / "z")
+
+
+def test_two_turns_that_move_the_same_file(root: Path) -> None:
+    before = tree(root)
+    turn(root, "mv a n")
+    turn(root, "mv n c; echo z > a")
+    for _ in range(2):
+        assert undo("s").refused == []
+    assert tree(root) == before
+
+
+def test_a_repository_that_was_used_after_it_was_moved(root: Path) -> None:
+    shutil.rmtree(root / "r")
+    git = "git -c user.name=a -c user.email=a@b"
+    bash(root, f"git init -q r; cd r; echo 1 > f; git add .; {git} commit -qm 1")
+    before = tree(root / "r/.git")["HEAD"], (root / "r/f").read_text()
+    turn(root, "mv r r2", f"cd r2; echo 2 > f; git status; {git} commit -qam 2")
+    done = undo("s")
+    assert done.refused == []
+    assert (tree(root / "r/.git")["HEAD"], (root / "r/f").read_text()) == before and not (root / "r2").exists()
+    bash(root / "r", "git fsck; git status")
+
+
+def test_another_folder_with_the_inode_of_a_removed_one_is_no_move(root: Path) -> None:
+    turn(root, "rm -r p/node_modules; mkdir -p x/node_modules; echo new > x/node_modules/y; rm s")
+    done = undo("s")
+    assert (root / "s").exists() and (root / "x/node_modules/y").read_text() == "new\n"
+    assert not (root / "p/node_modules/y").exists()
+    assert sorted(done.refused) == [
+        "x/node_modules: the folder holds files that are not of this turn", "x: the folder holds what was left",
+    ]  # fmt: skip
+
+
+KINDS = ["rename", "rename", "rename", "remove", "write", "folder"]
+STEP = st.tuples(st.sampled_from(KINDS), st.integers(0, 9), st.integers(0, 9))
+NAMES = ["a", "b", "d", "d/a", "d/e", "d/e/f", "r", "r/.git", "q/.git", "n"]
+
+
+def _step(root: Path, what: str, one: int, other: int) -> None:
+    path, second = root / NAMES[one], root / NAMES[other]
+    try:
+        match what:
+            case "rename":
+                if not second.exists() or (second.is_file() and second.stat().st_size < LARGE):
+                    path.rename(second)
+            case "remove":
+                if path.is_file() and path.stat().st_size < LARGE:
+                    path.unlink()
+                elif path.is_dir():
+                    path.rmdir()
+            case "write":
+                if not path.exists():
+                    path.write_text(f"{one} {other}")
+            case "folder":
+                path.mkdir()
+    except OSError:
+        return
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(STEP, max_size=14), st.lists(STEP, max_size=8))
+def test_any_moves_are_taken_back_exactly(tmp_path: Path, first: list[Any], second: list[Any]) -> None:
+    root = Path(tempfile.mkdtemp(dir=tmp_path))
+    for name in ("a", "b", "d/a", "d/e/f"):
+        large(root / name, f"this was {name}")
+    for name in ("r/.git", "q/.git"):
+        (root / name).mkdir(parents=True)
+        (root / name / "x").write_text(name)
+    before = tree(root)
+    watch = Keeper(root, root.name)
+    watch.begin()
+    for steps in (first, second):
+        watch.before("shell", None)
+        for step in steps:
+            _step(root, *step)
+        watch.after()
+    if tree(root) != before:
+        done = undo(root.name)
+        assert done.refused == [], done.lines
+        assert tree(root) == before
+    shutil.rmtree(root)

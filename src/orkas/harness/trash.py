@@ -54,11 +54,13 @@ def keep(source: Folder, name: str, *, root: Path, path: str) -> str:
         OSError, StorageError: it could not be kept; the file itself is untouched.
     """
     id_ = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{new_id()[:8]}"
-    place = folder() / id_
-    files.make_folder(place)
+    within = folder()
+    files.make_folder(within)
+    place = within / id_
+    place.mkdir(0o700)
     try:
         origin = {"root": str(root), "path": path, "taken": time.time()}
-        files.put(place / _ORIGIN, json.dumps(origin).encode())
+        (place / _ORIGIN).write_bytes(json.dumps(origin).encode())  # nobody reads an entry without its content
         _copy(source, name, place / _CONTENT)
     except BaseException:
         drop(id_)

@@ -46,9 +46,9 @@ class Checks:
     def look_at(self, path: str) -> None:
         """Raises Refused: it is not as the turn left it, or cannot be brought back."""
         change = self._changes[path]
+        self._now[path] = now = self._look(path, change)
         if change.foreign:
             raise Refused("somebody else changed it during the turn")
-        self._now[path] = now = self._look(path, change)
         if self._is_before(path, now):
             self.over.add(path)
             return
@@ -77,9 +77,7 @@ class Checks:
 
     def _is_below_one_of_ours(self, path: str) -> bool:
         """A folder above it became something else by this turn, which goes."""
-        parts = path.split("/")
-        above = ("/".join(parts[:n]) for n in range(1, len(parts)))
-        return any(one in self.wanted and (self.goes(one) or one in self._moves.from_) for one in above)
+        return any(one in self.wanted and (self.goes(one) or one in self._moves.from_) for one in _above(path))
 
     def _is_before(self, path: str, now: Kept | None) -> bool:
         into, out = self._moves.to.get(path), self._moves.from_.get(path)
@@ -95,7 +93,13 @@ class Checks:
             return True  # it has made room already
         if self._resumed and now is not None and now.state.is_folder and self._was_folder(change):
             return True  # its mode is still to come
+        if self._resumed and now is not None and now.state.is_file and not now.state.size and self._was_file(change):
+            return True  # its content never reached the disk
         return out.is_it(now) if out is not None and out.stamp is None else same(now, change.after)
+
+    @staticmethod
+    def _was_file(change: Changed) -> bool:
+        return change.before is not None and change.before.state.is_file and change.before.digest is not None
 
     @staticmethod
     def _was_folder(change: Changed) -> bool:
@@ -137,6 +141,7 @@ class Checks:
             if first in left:
                 del self._moves.links[path]
                 found[path] = f"it was the same file as {shown(first)}, which was not brought back"
+        found |= dict.fromkeys(self._without_folder(left), "a folder on the way to it was left as it is")
         for path in self._last_ones():
             found.setdefault(path, _LAST)
         for path in found:
@@ -156,6 +161,17 @@ class Checks:
         else:
             return
         self._moves.drop(move)
+
+    def _without_folder(self, left: set[str]) -> list[str]:
+        """Paths that would come back, but whose folder does not."""
+        were = {path for path in left if self._was_folder(self._changes[path])}
+        missing = {path for path in were if not _is_folder(self._now.get(path))}
+        if not missing:
+            return []
+        return [
+            path for path in self.wanted
+            if self._changes[path].before is not None and not missing.isdisjoint(_above(path))
+        ]  # fmt: skip
 
     def _last_ones(self) -> list[str]:
         """Files that would go, and may be all that is left of one whose content was not kept."""
@@ -180,3 +196,13 @@ class Checks:
         if before is not None and before.state.is_file and before.same_content(now):
             return False
         return now.state.size in sizes or (now.state.inode in inodes and after.digest is None)
+
+
+def _is_folder(kept: Kept | None) -> bool:
+    return kept is not None and kept.state.is_folder
+
+
+def _above(path: str) -> list[str]:
+    """The folders that it is in, the outermost first."""
+    parts = path.split("/")
+    return ["/".join(parts[:n]) for n in range(1, len(parts))]

@@ -10,6 +10,7 @@ import os
 import stat as st
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 
@@ -63,10 +64,19 @@ class Folders:
         elif above == self._path and self._closed < len(self._names):
             return self._open[-1]
         try:
-            self._go(above.split("/") if above else [])
+            if self._path.startswith(f"{above}/") and self._closed <= above.count("/"):
+                self._cut(above.count("/") + 1)
+            else:
+                self._go(above.split("/") if above else [])
         finally:
             self._path = "/".join(self._names)
         return self._open[-1]
+
+    def make_way(self, path: str) -> None:
+        """Make the folders that it is in, where they are missing."""
+        parts = path.split("/")[:-1]
+        for above in ("/".join(parts[:n]) for n in range(1, len(parts) + 1)):
+            self.parent(above).down(above.rpartition("/")[2], create=True, keep=True).close()
 
     @contextmanager
     def parents(self, one: str, other: str) -> Iterator[tuple[Folder, Folder]]:
@@ -89,6 +99,8 @@ class Folders:
 
     def _cut(self, count: int) -> None:
         """Keep the root and this many folders below it."""
+        if len(self._names) == count:
+            return
         while len(self._names) > count:
             self._names.pop()
             self._open.pop().close()
@@ -96,9 +108,10 @@ class Folders:
         self._path = "/".join(self._names)
 
     def _go(self, names: list[str]) -> None:
-        count = 0
-        while count < min(len(names), len(self._names)) and names[count] == self._names[count]:
-            count += 1
+        count = len(self._names)
+        if names[:count] != self._names:
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(names, self._names, strict=False))
+            count = sum(1 for _ in same)
         self._cut(count)
         if self._closed == count:  # the way back is longer than what was held open: from the root again
             self._cut(0)

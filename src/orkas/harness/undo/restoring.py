@@ -26,6 +26,8 @@ __all__ = ["Restoring", "retaken"]
 
 _TO_USE = 0o300
 """What of a folder's rights it takes to change what is in it."""
+_MANY = 200
+"""So many files are flushed to the disk all at once, and not each by itself."""
 
 
 def retaken(shelf: Shelf, record: TurnRecord, *, resumed: bool) -> Undone:
@@ -74,6 +76,8 @@ class Restoring:
         self._moves = Moves(changes, moved, shelf.vault.has, "" if record is None else f"{record.started}")
         self._checks = Checks(folders, changes, self._moves, resumed=resumed)
         self._parked: dict[str, Move] = {}  # by the target
+        self._back: set[str] = set()  # what is there has its other name again
+        self._flush = True
         self._left: set[str] = set()
         self.over: set[str] = set()
         self.failed: set[str] = set()
@@ -106,11 +110,14 @@ class Restoring:
                 self._try(path, self._make_folder)
         for move in list(self._parked.values()):
             self._try(move.target, self._place)
-        for path in wanted:
-            if self._changes[path].before is not None and not self._ended(path):
-                self._try(path, self._bring_back)
+        self._return_parked()
+        rest = [path for path in wanted if self._changes[path].before is not None and not self._ended(path)]
+        self._flush = len(wanted) < _MANY or not hasattr(os, "sync")
+        for path in rest:
+            self._try(path, self._bring_back)
         for path in reversed(folders):
             self._try(path, self._give_mode)
+        self._sync()
         self._keep_failed()
 
     # -------------------------------------------------------------- what came of it
@@ -153,6 +160,15 @@ class Restoring:
             if path not in self.kept:
                 self.kept[path] = self._changes[path]
                 more += [end for end in self._checks.ends(path) if end in self._changes]
+
+    def _sync(self) -> None:
+        """What has come back is on the disk itself before that is written down."""
+        if not self._flush:
+            os.sync()
+            return
+        for above in sorted({path.rpartition("/")[0] for path in self.over & set(self._done.restored)}):
+            with suppress(Refused, OSError):
+                self._folders.parent(f"{above}/x" if above else "x").sync()
 
     def _tidy(self, folders: set[str]) -> None:
         """What the attempt before was writing when it was killed."""
@@ -208,19 +224,21 @@ class Restoring:
                 there = self._moves.from_.get(move.target)
                 if there is not None and there.target in self.failed:
                     self.failed.add(move.target)
-                self._unpark(move, "" if move.target in self._left else "what is there now could not be moved away")
+                said = move.target in self._left and move.target not in self._back
+                self._unpark(move, "" if said else "what is there now could not be moved away")
 
     def _is_blocked(self, move: Move) -> bool:
         if move.target in self._left and move.target not in self._checks.soft:
             return True
         there = self._moves.from_.get(move.target)
-        return there is not None and there.target not in self._parked
+        return there is not None and there.target not in self._parked and there.target not in self.over
 
     def _unpark(self, move: Move, why: str) -> None:
         """``why``: it is left; empty: that was said already."""
         del self._parked[move.target]
         after = self._changes[move.source].after
         try:
+            self._make_way(move.source)
             with self._folders.parents(move.parked, move.source) as (here, there):
                 name = move.parked.rpartition("/")[2]
                 if after is not None:
@@ -232,11 +250,22 @@ class Restoring:
         else:
             if why:
                 self._leave(move.target, why)
-        self._left.add(move.source)
+        if move.source not in self._left:
+            self._left.add(move.source)
+            self._back.add(move.source)
+
+    def _make_way(self, path: str) -> None:
+        """The folders that it is in, which were taken away already."""
+        self._folders.make_way(path)
+        for above in [one for one in self._done.removed if path.startswith(f"{one}/")]:
+            self._done.removed.remove(above)
+            self.over.discard(above)
+            self.failed.add(above)
 
     def _place(self, path: str) -> None:
         move = self._parked[path]
         try:
+            self._reach(path)
             with self._folders.parents(move.parked, path) as (here, there):
                 name = move.parked.rpartition("/")[2]
                 chmod(here, name, self._changes[path].before)
@@ -246,8 +275,17 @@ class Restoring:
                 self.failed.add(path)
             self._unpark(move, sentence(error) if isinstance(error, OSError) else str(error))
             return
+        del self._parked[path]
         self._folders.forget(path)
         self._restored(path)
+
+    def _reach(self, path: str) -> Folder:
+        """The folder of what comes back, made where somebody has removed it."""
+        try:
+            return self._folders.parent(path)
+        except FileNotFoundError:
+            self._folders.make_way(path)
+            return self._folders.parent(path)
 
     # -------------------------------------------------------------- taking away, bringing back
 
@@ -293,7 +331,7 @@ class Restoring:
     def _make_folder(self, path: str) -> None:
         before = self._changes[path].before
         assert before is not None
-        folder, name = self._folders.parent(path), path.rpartition("/")[2]
+        folder, name = self._reach(path), path.rpartition("/")[2]
         folder.down(name, create=True, keep=True).close()
         if before.state.mode & _TO_USE == _TO_USE:
             chmod(folder, name, before)
@@ -309,7 +347,7 @@ class Restoring:
         change = self._changes[path]
         before = change.before
         assert before is not None
-        folder, name = self._folders.parent(path), path.rpartition("/")[2]
+        folder, name = self._reach(path), path.rpartition("/")[2]
         if path in self._moves.links:
             self._link(self._moves.links[path], path)
         elif before.state.is_link:
@@ -319,7 +357,7 @@ class Restoring:
         elif change.after is not None and change.after.state.is_file and before.same_content(change.after):
             folder.chmod(name, st.S_IMODE(before.state.mode))
         else:
-            write(folder, name, self._root, path, self._content(before.digest), before)
+            write(folder, name, self._root, path, self._content(before.digest), before, flush=self._flush)
         self._restored(path)
 
     def _link(self, first: str, path: str) -> None:

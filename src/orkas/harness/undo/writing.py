@@ -48,13 +48,16 @@ def throw_away(folder: Folder, name: str, root: Path, path: str) -> None:
 def _keep(folder: Folder, name: str, root: Path, path: str) -> None:
     try:
         trash.keep(folder, name, root=root, path=path)
-    except StorageError as error:
-        cause = error.__cause__
+    except FileNotFoundError:
+        raise
+    except (OSError, StorageError) as error:
+        cause = error.__cause__ if isinstance(error, StorageError) else error
         why = sentence(cause) if isinstance(cause, OSError) else str(error)
         raise StorageError(f"what is there now could not be put into the trash: {why}") from error
 
 
-def write(folder: Folder, name: str, root: Path, path: str, data: bytes, before: Kept) -> None:
+def write(folder: Folder, name: str, root: Path, path: str, data: bytes, before: Kept, *, flush: bool) -> None:
+    """``flush``: it is on the disk itself before it gets its name."""
     temporary = f".undo-{secrets.token_hex(8)}.tmp"
     descriptor = folder.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -67,7 +70,8 @@ def write(folder: Folder, name: str, root: Path, path: str, data: bytes, before:
                 os.fchmod(descriptor, st.S_IMODE(before.state.mode))
             if os.utime in os.supports_fd:
                 os.utime(descriptor, ns=(before.state.mtime, before.state.mtime))
-            os.fsync(descriptor)
+            if flush:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         with suppress(FileNotFoundError):
