@@ -277,6 +277,8 @@ def _step(root: Path, what: str, one: int, other: int) -> None:
     try:
         match what:
             case "rename":
+                if _hides(path, second):
+                    return
                 if not second.exists() or (second.is_file() and second.stat().st_size < LARGE):
                     path.rename(second)
             case "remove":
@@ -291,6 +293,13 @@ def _step(root: Path, what: str, one: int, other: int) -> None:
                 path.mkdir()
     except OSError:
         return
+
+
+def _hides(path: Path, to: Path) -> bool:
+    """Something that was looked into would go where nobody looks."""
+    return (to.name == ".git" and path.is_dir() and not (path / "x").exists()) or any(
+        (above / "x").exists() for above in list(to.parents)[:4]
+    )
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
