@@ -14,10 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from orkas import Agent
 from orkas.harness import trash
 from orkas.harness.undo import keeper as keeping
 from orkas.harness.undo.keeper import Keeper
 from orkas.harness.undo.restore import undo
+from orkas.testing import ScriptedProvider, call
 from test_undo import CHILD_ENV, FAILING
 
 LARGE = keeping.MAX_FILE + 1
@@ -110,6 +112,17 @@ def test_what_has_another_name_gets_its_own_back(root: Path, command: str) -> No
     assert tree(root) == expected(before, command)
     trash.tidy()
     assert tree(root) == expected(before, command)
+
+
+async def test_an_agent_takes_back_what_its_commands_swapped(root: Path) -> None:
+    before = tree(root)
+    calls = [[call("shell", command=command)] for command in ("mv r t; mv q r; mv t q", "mv a t; mv b a; mv t b")]
+    agent = Agent(ScriptedProvider([*calls, "done"]), cwd=root, approve="all")
+    await agent.run("go")
+    assert tree(root) != before
+    done = await agent.undo()
+    assert (done.restored, done.removed, done.refused) == (["a", "b", "q/.git", "q/f", "r/.git", "r/f"], [], [])
+    assert tree(root) == before
 
 
 STEPS = [command for command in MOVES if "touch" not in command and "mv env/node_modules" not in command]

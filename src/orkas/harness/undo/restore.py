@@ -25,7 +25,8 @@ def undo(session: str) -> Undone:
     found = records.newest(session)
     if found is None:
         raise UsageError(
-            "there is nothing to take back: no turn of this conversation has changed files, or all were taken back",
+            "there is nothing to take back: no turn of this conversation is known to have changed files, or all were"
+            " taken back (what a command in the background changes after its call returned is not known)",
             hint="`orkas trash list` shows files that were deleted in the last 30 days",
         )
     page, record = found

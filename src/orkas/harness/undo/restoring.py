@@ -86,7 +86,20 @@ class Restoring:
     def run(self) -> None:
         """What only has another name is parked. Then what goes makes room, the deepest before its folder; then folders
         come, then what is in them."""
-        paths = sorted(self._changes)
+        self._look_at_all(sorted(self._changes))
+        for move in list(self._moves.to.values()):
+            self._try(move.target, self._park)
+            if move.target not in self._parked:
+                self._left.add(move.source)  # it is still there
+        for path in reversed(self._checks.wanted):
+            if self._goes(path):
+                self._try(path, self._take_away)
+        self._return_parked()
+        self._bring_all_back(list(self._checks.wanted))
+        self._sync()
+        self._keep_failed()
+
+    def _look_at_all(self, paths: list[str]) -> None:
         for path in paths:
             self._try(path, self._give_rights)
         if self._resumed:
@@ -95,15 +108,8 @@ class Restoring:
             if path not in self.over:
                 self._try(path, self._checks.look_at)
         self._settle()
-        for move in list(self._moves.to.values()):
-            self._try(move.target, self._park)
-            if move.target not in self._parked:
-                self._left.add(move.source)  # it is still there
-        wanted = self._checks.wanted
-        for path in reversed(wanted):
-            if self._goes(path):
-                self._try(path, self._take_away)
-        self._return_parked()
+
+    def _bring_all_back(self, wanted: list[str]) -> None:
         folders = [path for path in wanted if self._is_folder(path)]
         for path in folders:
             if not self._ended(path):
@@ -111,14 +117,12 @@ class Restoring:
         for move in list(self._parked.values()):
             self._try(move.target, self._place)
         self._return_parked()
-        rest = [path for path in wanted if self._changes[path].before is not None and not self._ended(path)]
         self._flush = len(wanted) < _MANY or not hasattr(os, "sync")
-        for path in rest:
-            self._try(path, self._bring_back)
+        for path in wanted:
+            if self._changes[path].before is not None and not self._ended(path):
+                self._try(path, self._bring_back)
         for path in reversed(folders):
             self._try(path, self._give_mode)
-        self._sync()
-        self._keep_failed()
 
     # -------------------------------------------------------------- what came of it
 

@@ -95,9 +95,7 @@ def state_of(stat: os.stat_result) -> State:
     return State(stat.st_mode, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_nlink)
 
 
-def scan(
-    root: Path, *, most: int = MAX_ENTRIES, since: Tree | None = None, known: Iterable[Mark] = ()
-) -> Tree:  # fmt: skip
+def scan(root: Path, *, most: int = MAX_ENTRIES, since: Tree | None = None, known: Iterable[Mark] = ()) -> Tree:
     """Everything below ``root``, however deep; no link is followed. What cannot be looked at is left out. ``known``:
     folders that were left out before, and are under any name. ``since``: how it was before: what was looked into then
     is looked into now, what was left out is left out.
