@@ -69,10 +69,11 @@ def keep(source: Folder, name: str, *, root: Path, path: str) -> str:
 
 
 def _copy(source: Folder, name: str, target: Path) -> None:
-    if st.S_ISLNK(source.stat(name).st_mode):
+    stat = source.stat(name)
+    if st.S_ISLNK(stat.st_mode):
         target.symlink_to(source.link_target(name))
         return
-    if source.stat(name).st_nlink == 1 and _named_again(source, name, target):
+    if stat.st_nlink == 1 and _named_again(source, name, target):
         return
     descriptor = source.open(name)
     with os.fdopen(descriptor, "rb") as old, target.open("xb") as new:
