@@ -27,7 +27,7 @@ from orkas.harness.undo import records
 from orkas.harness.undo.keeper import Keeper
 from orkas.harness.undo.restore import Undone, undo
 from orkas.harness.undo.scan import TooLarge, scan
-from orkas.infra.errors import UsageError
+from orkas.infra.errors import StorageError, UsageError
 from orkas.infra.events import Notice
 from orkas.testing import ScriptedProvider, call
 from test_chat import Start, start  # noqa: F401 - the chat at a terminal, as a fixture
@@ -148,6 +148,77 @@ async def test_what_somebody_changed_since_is_left_and_named(work: Path) -> None
         "sub/b.bin: it was changed after the turn",
     ]
     assert "left a.txt: it was changed after the turn" in done.lines
+
+
+async def test_a_file_of_the_user_where_a_folder_was_stays(work: Path) -> None:
+    agent = agent_with(work, [shell("rm -r sub; echo 1 > a.txt")])
+    await turn(agent)
+    (work / "sub").write_text("mine")
+    done = await agent.undo()
+    assert (work / "sub").read_text() == "mine" and done.restored == ["a.txt"]
+    assert sorted(done.refused) == [
+        "sub/b.bin: a folder on the way to it is a file now", "sub/link: a folder on the way to it is a file now",
+        "sub: it was changed after the turn",
+    ]  # fmt: skip
+    assert not done.again
+
+
+async def test_a_full_disk_is_told_in_plain_words(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")])
+    await turn(agent)
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL, agent.session.id], capture_output=True, text=True,
+        env=CHILD_ENV | {"ORKAS_HOME": os.environ["ORKAS_HOME"]},
+    )  # fmt: skip
+    assert ran.stdout == "left a.txt: the disk is full\nwhat failed is tried again by the next undo\n", ran.stderr
+    assert (await agent.undo()).restored == ["a.txt"]
+
+
+FULL = """
+import sys
+from orkas.harness.undo.restore import undo
+import errno, os
+real = os.replace
+def full(*args, **more):
+    if str(args[1]).endswith("a.txt"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return real(*args, **more)
+os.replace = full
+print(*undo(sys.argv[1]).lines, sep="\\n")
+"""
+
+
+DEEP = "d=$(printf 'q%.0s' {1..200}); for i in $(seq 30); do"
+
+
+async def test_paths_longer_than_the_system_takes_are_covered(work: Path) -> None:
+    subprocess.run(["bash", "-ec", f"{DEEP} mkdir $d; cd $d; done; echo x > x; ln -s x l; echo o > o"], cwd=work, check=True)
+    read = f"{DEEP} cd $d; done; cat x o; readlink l; ls"
+    before = subprocess.check_output(["bash", "-ec", read], cwd=work)
+    agent = agent_with(work, [shell(f"{DEEP} cd $d; done; echo y > x; rm l o; mkdir n; echo n > n/n"), shell("echo 1 > a.txt")])
+    events = await turn(agent)
+    assert not [event for event in events if isinstance(event, Notice)]
+    assert subprocess.run(["bash", "-ec", read], cwd=work).returncode != 0
+    done = await agent.undo()
+    assert done.refused == [] and (work / "a.txt").read_text() == "a\n"
+    assert subprocess.check_output(["bash", "-ec", read], cwd=work) == before
+
+
+@pytest.mark.parametrize("making", [
+    "for i in range(1000): os.mkdir('d'); os.chdir('d')",
+    "for i in range(400): os.mkdir('d'); os.chdir('d'); open('f', 'w').write(str(i))",
+    "for i in range(4000): open(f'd{i}', 'w').write(str(i))",
+])  # fmt: skip
+async def test_undo_takes_time_as_there_is_to_do(work: Path, making: str) -> None:
+    agent = agent_with(work, [shell(f'{sys.executable} -c "import os\n{making}"')], [shell("rm -r d*")])
+    await turn(agent)
+    await turn(agent)
+    for _ in range(2):
+        began = time.process_time()
+        done = await agent.undo()
+        assert done.refused == [] and len(done.restored) + len(done.removed) >= 800
+        assert time.process_time() - began < 5, "quadratic work takes minutes"
+    assert sorted(path.name for path in work.iterdir()) == ["a.txt", "empty", "run.sh", "sub"]
 
 
 async def test_a_change_of_the_user_in_the_midst_of_a_turn_is_not_lost(work: Path) -> None:
@@ -568,10 +639,45 @@ async def test_damage_is_told_and_nothing_wrong_is_given_back(work: Path) -> Non
     done = await agent.undo()
     assert done.refused == ["a.txt: its kept content is damaged"]
     assert not (work / "a.txt").exists() and (work / "run.sh").exists()
-    for page in records.folder().rglob("turns/*"):
-        page.write_bytes(b"\xff\0")
-    with pytest.raises(UsageError, match="nothing to take back"):
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\0", "half", "NUL"])
+async def test_a_damaged_record_is_told_and_the_turn_before_it_comes(work: Path, damage: Any) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("echo 22222 > b_")])
+    before = snapshot(work)
+    await turn(agent)
+    pages = set(records.folder().rglob("turns/*"))
+    await turn(agent)
+    (work / "b_").unlink()
+    [page] = set(records.folder().rglob("turns/*")) - pages
+    data = page.read_bytes()
+    page.write_bytes(
+        data[: len(data) // 2] if damage == "half" else data.replace(b"b_", b"b\0") if damage == "NUL" else damage
+    )
+    with pytest.raises(StorageError, match="the record of it is damaged"):
         await agent.undo()
+    assert (await agent.undo()).restored == ["a.txt"]
+    assert snapshot(work) == before
+
+
+async def test_a_content_that_was_damaged_is_kept_anew(work: Path) -> None:
+    agent = agent_with(work, [shell("echo 1 > a.txt")], [shell("echo 2 > a.txt")], [shell("echo 3 > a.txt")])
+    await turn(agent)
+    for damaged in (b"", b"b\n"):  # the second one has the right length: it is found when it is given back
+        for page in records.folder().rglob("contents/*/*"):
+            if page.read_bytes() == b"a\n":
+                page.write_bytes(damaged)
+        (work / "a.txt").write_text("a\n")
+        await turn(agent)
+        done = await agent.undo()
+        assert done.refused == ([] if damaged == b"" else ["a.txt: its kept content is damaged"])
+    watch = Keeper(work, "s")
+    (work / "a.txt").write_text("a\n")
+    watch.begin()
+    watch.before("write_file", [work / "a.txt"])
+    (work / "a.txt").write_text("4")
+    watch.after()
+    assert undo("s").restored == ["a.txt"] and (work / "a.txt").read_text() == "a\n"
 
 
 async def test_quotas_remove_the_oldest(work: Path) -> None:

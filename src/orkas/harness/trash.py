@@ -54,11 +54,13 @@ def keep(source: Folder, name: str, *, root: Path, path: str) -> str:
         OSError, StorageError: it could not be kept; the file itself is untouched.
     """
     id_ = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{new_id()[:8]}"
-    place = folder() / id_
-    files.make_folder(place)
+    within = folder()
+    files.make_folder(within)
+    place = within / id_
+    place.mkdir(0o700)
     try:
         origin = {"root": str(root), "path": path, "taken": time.time()}
-        files.put(place / _ORIGIN, json.dumps(origin).encode())
+        (place / _ORIGIN).write_bytes(json.dumps(origin).encode())  # nobody reads an entry without its content
         _copy(source, name, place / _CONTENT)
     except BaseException:
         drop(id_)
@@ -67,10 +69,11 @@ def keep(source: Folder, name: str, *, root: Path, path: str) -> str:
 
 
 def _copy(source: Folder, name: str, target: Path) -> None:
-    if st.S_ISLNK(source.stat(name).st_mode):
+    stat = source.stat(name)
+    if st.S_ISLNK(stat.st_mode):
         target.symlink_to(source.link_target(name))
         return
-    if source.stat(name).st_nlink == 1 and _named_again(source, name, target):
+    if stat.st_nlink == 1 and _named_again(source, name, target):
         return
     descriptor = source.open(name)
     with os.fdopen(descriptor, "rb") as old, target.open("xb") as new:

@@ -19,8 +19,9 @@ from pathlib import Path
 from orkas.harness import trash
 from orkas.harness.undo import records
 from orkas.harness.undo.complete import complete, note_moved, same
+from orkas.harness.undo.folders import Folders, InTheWay, Refused
 from orkas.harness.undo.records import Changed, Index, Kept, Shelf, TurnRecord
-from orkas.harness.undo.scan import TooLarge, Tree, scan, state_of
+from orkas.harness.undo.scan import Mark, State, TooLarge, Tree, scan, state_of
 from orkas.infra import files
 from orkas.infra.amounts import counted
 from orkas.infra.errors import OrkasError
@@ -37,6 +38,8 @@ MAX_TREE = 512 * 1024 * 1024
 MAX_KEEPING_S = 10.0
 """Seconds that the first look at a tree may take for keeping contents."""
 _TIDIED_S = 86_400.0
+_FAR = 2_048
+"""Bytes of a path that may be too long for the system as it is, and is gone through folder by folder."""
 
 
 class Keeper:
@@ -118,7 +121,9 @@ class Keeper:
             return
         if self._unwatched:
             return
-        tree = self._scan()
+        if self._index is None:
+            self._index = self._shelf.index()
+        tree = self._scan(known=self._index.left_out.values())
         if tree is None:
             return
         last, self._base, self._tree, self._began = self._index, self._known(tree), tree, time.time()
@@ -140,10 +145,10 @@ class Keeper:
                 complete(self._shelf, page)
             _tidy_sometimes()
 
-    def _scan(self, since: Tree | None = None) -> Tree | None:
+    def _scan(self, *, since: Tree | None = None, known: Iterable[Mark] = ()) -> Tree | None:
         self.scans += 1
         try:
-            return scan(self._root, since=since)
+            return scan(self._root, since=since, known=known)
         except TooLarge:
             self._unwatched = True
             self._say(
@@ -156,9 +161,7 @@ class Keeper:
 
     def _known(self, tree: Tree) -> Index:
         """Every path with its content kept, as far as the limits allow."""
-        if self._index is None:
-            self._index = self._shelf.index()
-        known = self._index.files
+        known = self._index.files if self._index is not None else {}
         found: dict[str, Kept] = {}
         new: list[str] = []
         room, settled = MAX_TREE, tree.settled
@@ -198,17 +201,35 @@ class Keeper:
     def _put(self, path: str) -> str | None:
         self.contents += 1
         try:
-            return self._shelf.vault.put(self._root / path)
-        except PermissionError:
+            return self._put_deep(path) if _is_far(path) else self._shelf.vault.put(self._root / path)
+        except (PermissionError, FileNotFoundError, Refused):
             return None
-        except FileNotFoundError:
-            return None
+
+    def _put_deep(self, path: str) -> str:
+        with Folders(self._root) as folders:
+            descriptor = folders.parent(path).open(path.rpartition("/")[2])
+            try:
+                return self._shelf.vault.put_open(descriptor)
+            finally:
+                os.close(descriptor)
 
     def _target(self, path: str) -> str:
         try:
+            if _is_far(path):
+                with Folders(self._root) as folders:
+                    return folders.parent(path).link_target(path.rpartition("/")[2])
             return os.readlink(self._root / path)  # noqa: PTH115 - a Path would tidy it
-        except OSError:
+        except (OSError, Refused):
             return ""
+
+    def _state(self, path: str) -> State | None:
+        try:
+            if _is_far(path):
+                with Folders(self._root) as folders:
+                    return state_of(folders.parent(path).stat(path.rpartition("/")[2]))
+            return state_of((self._root / path).lstat())
+        except (FileNotFoundError, NotADirectoryError, InTheWay):
+            return None
 
     def _with_folders(self, touched: Iterable[Path]) -> list[str]:
         """The paths relative to the root, each behind the folders it is in."""
@@ -223,9 +244,8 @@ class Keeper:
 
     def _look(self, path: str) -> Kept | None:
         """One path as it is now, its content kept."""
-        try:
-            state = state_of((self._root / path).lstat())
-        except (FileNotFoundError, NotADirectoryError):
+        state = self._state(path)
+        if state is None:
             return None
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:  # nothing can have such a name
@@ -258,7 +278,7 @@ class Keeper:
         was_open, self._record.open = self._record.open, ""
         changed = False
         if self._base is not None:
-            tree = self._scan(self._tree)
+            tree = self._scan(since=self._tree)
             if tree is not None:
                 now = self._known(tree)
                 changed = self._compare(self._base.files, now.files)
@@ -294,17 +314,18 @@ class Keeper:
             if old is new or same(old, new):
                 continue
             changed = True
-            earlier = self._record.changes.get(path)
-            if earlier is None:
-                self._record.changes[path] = Changed(old, new)
-            else:
-                earlier.after = new
+            earlier = self._record.changes.setdefault(path, Changed(old, new, named=self._base is None))
+            earlier.after, earlier.named = new, earlier.named and self._base is None
         return changed
 
     def _write(self) -> None:
         if self._record is not None and self._page is not None:
             self._shelf.write(self._page, self._record)
             self._pages.add(self._page)
+
+
+def _is_far(path: str) -> bool:
+    return len(path) > _FAR // 4 and len(os.fsencode(path)) > _FAR
 
 
 def _tidy_sometimes() -> None:

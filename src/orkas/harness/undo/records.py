@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from orkas.harness.undo.scan import State
+from orkas.harness.undo.scan import Mark, State
 from orkas.harness.undo.vault import Vault
 from orkas.infra import files
 from orkas.infra.errors import StorageError
@@ -74,14 +74,16 @@ class Changed(msgspec.Struct, array_like=True):
     after: Kept | None
     foreign: bool = False
     """Somebody else changed it in the midst of the turn."""
+    named: bool = False
+    """Known from a tool that named it, and from no look at the whole tree."""
 
 
 class Index(msgspec.Struct):
     """A working folder as last seen."""
 
     files: dict[str, Kept] = {}
-    left_out: dict[str, tuple[int, int]] = {}
-    """Folders that were not looked into, each with its inode and the time of its last change."""
+    left_out: dict[str, Mark] = {}
+    """Folders that were not looked into."""
 
 
 class TurnRecord(msgspec.Struct):
@@ -91,8 +93,8 @@ class TurnRecord(msgspec.Struct):
     changes: dict[str, Changed] = {}
     open: str = ""
     """The tool that ran when this was written."""
-    moved: dict[str, str] = {}
-    """Folders that are not looked into and have another name now: the new one, and the one before."""
+    moved: dict[str, tuple[str, int]] = {}
+    """Folders that are not looked into and have another name now: by that, the one before and the inode."""
     undone: bool = False
     tries: int = 0
     """How often taking it back was begun, without success since the last one; what failed is tried again."""
@@ -114,8 +116,11 @@ class Shelf:
     def index(self) -> Index:
         """The files as last seen; only those whose content is still here."""
         found = _index(self.folder / "index")
-        there = {digest for digest, _ in self.vault.contents()}
-        found.files = {path: kept for path, kept in found.files.items() if kept.digest is None or kept.digest in there}
+        there = {digest: stat.st_size for digest, stat in self.vault.contents()}
+        found.files = {
+            path: kept for path, kept in found.files.items()
+            if kept.digest is None or there.get(kept.digest) == kept.state.size
+        }  # fmt: skip
         return found
 
     def write_index(self, index: Index) -> None:
@@ -141,8 +146,11 @@ class Shelf:
             _base(page).unlink()
 
     def held(self, page: Path) -> Index | None:
-        """What the command of this turn began with, where it never ended."""
-        return _index(_base(page)) if _base(page).exists() else None
+        """What the command of this turn began with, where it never ended and that can be read."""
+        try:
+            return decode(files.read(_base(page)), Index)
+        except (OSError, msgspec.DecodeError):
+            return None
 
     def cut_off(self) -> list[Path]:
         """Turns whose program is gone and whose command never ended."""
@@ -164,7 +172,7 @@ class Shelf:
         return found
 
     def page(self, record: TurnRecord) -> Path:
-        return self.folder / "turns" / f"{record.started:.6f}-{os.getpid()}"
+        return self.folder / "turns" / f"{record.started:.6f}-{_sign(record.session)}-{os.getpid()}"
 
 
 def folder() -> Path:
@@ -173,6 +181,11 @@ def folder() -> Path:
 
 def _base(page: Path) -> Path:
     return page.parent.parent / "open" / page.name
+
+
+def _sign(session: str) -> str:
+    """Tells the session of a page, should it be damaged."""
+    return hashlib.blake2b(session.encode(errors="surrogatepass"), digest_size=4).hexdigest()
 
 
 def _alive(page: str) -> bool:
@@ -255,16 +268,33 @@ def _time_of(page: Path) -> float:
 def read(page: Path) -> TurnRecord | None:
     """None: it is damaged."""
     try:
-        return decode(files.read(page), TurnRecord)
+        record = decode(files.read(page), TurnRecord)
     except (OSError, msgspec.DecodeError):
         return None
+    paths = [*record.changes, *record.moved, *(was for was, _ in record.moved.values())]
+    return record if all(map(_is_inside, paths)) else None
+
+
+def _is_inside(path: str) -> bool:
+    return "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
 
 
 def newest(session: str) -> tuple[Path, TurnRecord] | None:
-    """The last turn of a session that changed files and was not taken back, in whatever folder."""
+    """The last turn of a session that changed files and was not taken back, in whatever folder.
+
+    Raises:
+        StorageError: its record is damaged. The one before it comes next.
+    """
     pages = sorted((page for shelf in _shelves() for page in _pages(shelf)), key=_time_of, reverse=True)
     for page in pages:
         record = read(page)
+        if record is None and page.exists() and f"-{_sign(session)}-" in page.name:
+            with contextlib.suppress(StorageError):
+                files.remove(page)
+            raise StorageError(
+                "what the last turn changed cannot be taken back: the record of it is damaged",
+                hint="undo again takes back the turn before it; `orkas trash list` shows files that were deleted",
+            )
         if record is None or record.session != session or record.undone:
             continue
         if record.changes or record.moved or record.open:

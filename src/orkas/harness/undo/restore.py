@@ -7,7 +7,8 @@ from pathlib import Path
 from orkas.harness.undo import records
 from orkas.harness.undo.complete import complete
 from orkas.harness.undo.records import Shelf
-from orkas.harness.undo.restoring import Restoring, Undone
+from orkas.harness.undo.restoring import retaken
+from orkas.harness.undo.undone import Undone
 from orkas.infra.errors import UsageError
 
 __all__ = ["Undone", "undo"]
@@ -18,12 +19,14 @@ def undo(session: str) -> Undone:
 
     Raises:
         UsageError: there is none.
-        StorageError: it could not be written down that it begins, or how it ended; asked again, it goes on.
+        StorageError: it could not be written down that it begins, or how it ended; asked again, it goes on. Or the
+            record of that turn is damaged; asked again, the turn before it comes.
     """
     found = records.newest(session)
     if found is None:
         raise UsageError(
-            "there is nothing to take back: no turn of this conversation has changed files, or all were taken back",
+            "there is nothing to take back: no turn of this conversation is known to have changed files, or all were"
+            " taken back (what a command in the background changes after its call returned is not known)",
             hint="`orkas trash list` shows files that were deleted in the last 30 days",
         )
     page, record = found
@@ -36,14 +39,11 @@ def undo(session: str) -> Undone:
         record = records.read(page) or record
     record.tries += 1
     shelf.write(page, record)
-    restoring = Restoring(shelf, record, resumed=record.tries > 1)
-    done = restoring.run()
+    done = retaken(shelf, record, resumed=record.tries > 1)
     done.cut = record.cut or bool(record.open)
     if done.restored or done.removed:
         record.tries = 1
-    done.again = bool(restoring.failed) and record.tries < records.MAX_TRIES
-    record.changes = {path: change for path, change in record.changes.items() if path in restoring.failed}
-    record.moved = {path: was for path, was in record.moved.items() if path in restoring.failed}
+    done.again = bool(record.changes) and record.tries < records.MAX_TRIES
     record.undone, record.open = not done.again, ""
     shelf.write(page, record)
     return done

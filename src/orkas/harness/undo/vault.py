@@ -44,18 +44,22 @@ class Vault:
         """
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         try:
-            stat = os.fstat(descriptor)
-            if not st.S_ISREG(stat.st_mode):
-                raise OSError("it is no regular file")
-            if stat.st_size >= _CLONED:
-                return self._put_large(descriptor)
-            return self.put_bytes(_all(descriptor))
+            return self.put_open(descriptor)
         finally:
             os.close(descriptor)
 
+    def put_open(self, descriptor: int) -> str:
+        """As ``put``, of a file that is open to be read."""
+        stat = os.fstat(descriptor)
+        if not st.S_ISREG(stat.st_mode):
+            raise OSError("it is no regular file")
+        if stat.st_size >= _CLONED:
+            return self._put_large(descriptor)
+        return self.put_bytes(_all(descriptor))
+
     def put_bytes(self, data: bytes) -> str:
         digest = hashlib.blake2b(data, digest_size=20).hexdigest()
-        if not self._touched(digest):
+        if not self._touched(digest, len(data)):
             with self._new(digest) as (descriptor, _):
                 _write(descriptor, data)
         return digest
@@ -67,15 +71,18 @@ class Vault:
                     _write(descriptor, piece)
             os.lseek(descriptor, 0, os.SEEK_SET)
             digest = _hash(descriptor)
-            if not self._touched(digest):
+            if not self._touched(digest, os.fstat(descriptor).st_size):
                 self._make(digest)
                 name.replace(self._path(digest))
         return digest
 
-    def _touched(self, digest: str) -> bool:
-        """It is there already, and young again: nobody tidies it away under us."""
+    def _touched(self, digest: str, size: int) -> bool:
+        """It is there already, as long as it has to be, and young again: nobody tidies it away under us."""
+        path = self._path(digest)
         try:
-            os.utime(self._path(digest))
+            if path.stat().st_size != size:
+                return False
+            os.utime(path)
         except OSError:
             return False
         return True
@@ -111,8 +118,18 @@ class Vault:
         except OSError as error:
             raise StorageError("its content is not kept any more") from error
         if hashlib.blake2b(data, digest_size=20).hexdigest() != digest:
+            with contextlib.suppress(OSError):
+                self._path(digest).unlink()  # so that the next file with this content is kept anew
             raise StorageError("its kept content is damaged")
         return data
+
+    def has(self, digest: str) -> bool:
+        """The content is there, and whole."""
+        try:
+            self.get(digest)
+        except StorageError:
+            return False
+        return True
 
     def contents(self) -> Iterator[tuple[str, os.stat_result]]:
         """Every hash with what the file system says of it."""
