@@ -230,6 +230,10 @@ class Keeper:
             return state_of((self._root / path).lstat())
         except (FileNotFoundError, NotADirectoryError, InTheWay):
             return None
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:  # nothing can have such a name
+                return None
+            raise
 
     def _with_folders(self, touched: Iterable[Path]) -> list[str]:
         """The paths relative to the root, each behind the folders it is in."""
@@ -247,10 +251,6 @@ class Keeper:
         state = self._state(path)
         if state is None:
             return None
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:  # nothing can have such a name
-                return None
-            raise
         if state.is_link:
             return Kept(state, target=self._target(path))
         if not state.is_file:
