@@ -11,7 +11,7 @@ import pytest
 
 from orkas import ToolContext
 from orkas.harness.policy import Policy, check_command
-from orkas.harness.policy.rules import Rules
+from orkas.harness.policy.rules import Rule, Rules
 from orkas.infra.sandbox.protected import NAMES
 
 NOTHING_TO_BYPASS = {
@@ -33,7 +33,8 @@ def test_every_row_has_a_test(shared: Path) -> None:
 
 SPELLINGS = [json.loads(line) for line in Path(__file__).with_name("spellings.jsonl").read_text().splitlines()]
 """``deny``, ``ask``, ``allow``: what the block list says. ``reads``: runs unasked; ``changes``: never does. ``always``:
-asked also where edits are approved, inside the sandbox and without; ``edits``: then it runs in the sandbox."""
+asked also where edits are approved, inside the sandbox and without; ``edits``: then it runs in the sandbox. ``denied``, ``runs``: in mode
+``all`` with the ``rule`` that denies."""
 
 
 def test_other_spellings_of_the_same_kinds(tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_other_spellings_of_the_same_kinds(tmp_path: Path) -> None:
     wrong = []
     for row in SPELLINGS:
         command, wanted = row["command"], row["verdict"]
-        if wanted in ("always", "edits"):
+        if wanted not in ("deny", "ask", "allow", "reads", "changes"):
             continue
         said = policy.decide("shell", {"command": command}, walls if wanted == "reads" else none).verdict
         if wanted in ("reads", "changes"):
@@ -81,3 +82,25 @@ def test_commands_and_file_tools_give_the_same_answer(tmp_path: Path, name: str)
         said = policy.decide("shell", {"command": form.format(name)}, context)
         assert said.verdict == wanted, (form, said.reasons)
         assert wanted == "allow" or said.grant is None, "it can be said once only"
+
+
+def test_a_rule_that_denies_holds_where_all_else_is_approved(tmp_path: Path) -> None:
+    """Also where it cannot be told what is started; scripts and everyday commands run all the same."""
+    wrong, rows = [], [row for row in SPELLINGS if row["verdict"] in ("denied", "runs")]
+    for row in rows:
+        policy = Policy("all", rules=Rules([Rule.read("deny", f"shell: {row['rule']}")]))
+        said = policy.decide("shell", {"command": row["command"]}, ToolContext(tmp_path))
+        if (said.verdict == "deny") is (row["verdict"] == "runs"):
+            wrong.append((row, said.reasons))
+    assert not wrong and len(rows) > 200
+
+
+def test_a_rule_that_may_be_met_says_so_and_lets_a_person_decide(tmp_path: Path) -> None:
+    rules, call = Rules([Rule.read("deny", "shell: git push")]), {"command": "python3 -c 'print(1)'"}
+    said = {mode: Policy(mode, headless=False, rules=rules).decide("shell", call, ToolContext(tmp_path)) for mode in ("ask", "edits", "all", "none")}  # type: ignore[arg-type]
+    assert {mode: verdict.verdict for mode, verdict in said.items()} == {"ask": "ask", "edits": "ask", "all": "deny", "none": "deny"}
+    for verdict in (*said.values(), Policy("ask", rules=rules).decide("shell", call, ToolContext(tmp_path))):
+        assert any("what it starts cannot be told" in reason and "git push" in reason for reason in verdict.reasons)
+    both = Rules([Rule.read("deny", "shell: git push"), Rule.read("deny", "shell: python3")])
+    sure = Policy("ask", headless=False, rules=both).decide("shell", call, ToolContext(tmp_path))
+    assert sure.verdict == "deny" and sure.reasons == ["the rule “shell: python3” denies it"]

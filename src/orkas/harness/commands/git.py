@@ -120,14 +120,15 @@ def _options_that_run(judge: Judge, verb: str, args: list[Arg], scope: Scope) ->
         if text == "--":
             return
         for option in _RUNS.get(verb, ()):
-            if (value := _value_of(option, text)) is None:
+            if (value := _value_of(option, text, _BESIDE.get(verb, ""))) is None:
                 continue
             if option in ("-c", "--config"):
                 setting = value or (args[i + 1].text if i + 1 < len(args) else "")
                 if is_harmless(setting.partition("=")[0]):
                     continue
-            judge.ask(f"git {verb} is told to run another program ({option})")
-            if option in ("-x", "--exec", "--extcmd", "-u", "--upload-pack", "--receive-pack"):
+            shown = option in ("-x", "--exec", "--extcmd", "-u", "--upload-pack", "--receive-pack")
+            judge.ask(f"git {verb} is told to run another program ({option})", seen=shown)
+            if shown:
                 judge.string(Arg(value) if value else args[i + 1] if i + 1 < len(args) else Arg(""), scope)
 
 
@@ -143,10 +144,16 @@ def _strategies(judge: Judge, verb: str, args: list[Arg]) -> None:
                 judge.ask(f"git {verb} is told to run another program ({option})")
 
 
-def _value_of(option: str, text: str) -> str | None:
-    """What is glued to the option, which may be shortened; None: it is another one."""
+_BESIDE = {"rebase": "iqvfkmnSr", "grep": "acEFGhHiIlLnopPqrvwWz", "clone": "qvlsn46", "difftool": "ydg"}
+"""Short options of a verb behind which another may stand in the same argument."""
+
+
+def _value_of(option: str, text: str, beside: str = "") -> str | None:
+    """What is glued to the option, which may be shortened; ``beside``: letters that may stand before it. None: it is
+    another one."""
     if not option.startswith("--"):
-        return text[2:] if text.startswith(option) else None
+        found = re.fullmatch(rf"-[{beside}]*{option[1]}(.*)" if beside else rf"{option}(.*)", text, re.DOTALL)
+        return found[1] if found else None
     name, _, value = text.partition("=")
     return value if len(name) > 3 and option.startswith(name) else None
 
@@ -155,14 +162,14 @@ def _verbs_that_run(judge: Judge, verb: str, args: list[Arg], scope: Scope, stdi
     bare = [i for i, a in enumerate(args) if not a.text.startswith("-")]
     word = args[bare[0]].text if bare else ""
     if (verb, word) == ("submodule", "foreach"):
-        judge.ask("git submodule foreach runs a command in each submodule")
+        judge.ask("git submodule foreach runs a command in each submodule", seen=True)
         behind = [args[i] for i in bare[1:]]
         if len(behind) == 1:
             judge.string(behind[0], scope)
         elif behind:
             judge.run(behind, scope)
     elif (verb, word) == ("bisect", "run"):
-        judge.ask("git bisect runs a command again and again")
+        judge.ask("git bisect runs a command again and again", seen=True)
         if args[bare[0] + 1 :]:
             judge.run(args[bare[0] + 1 :], scope, stdin)
     elif (verb, word) == ("hook", "run"):

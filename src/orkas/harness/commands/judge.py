@@ -283,7 +283,8 @@ class Judge:
             value = one_text(words[0], scope) if len(words) == 1 and plain == name else Arg("", False)
             only_for_read = plain == "IFS" and bool(args) and args[0].text in ("read", "mapfile", "readarray")
             if known.RISKY_VARIABLES.match(plain) and not only_for_read and not known.harmless_value(plain, value.text):
-                self.ask(f"it sets {plain}, which can change what later programs run")
+                seen = bool(known.FINDS_PROGRAMS.fullmatch(plain))
+                self.ask(f"it sets {plain}, which can change what later programs run", seen=seen)
             if not args or args[0].text in ("export", "declare", "local", "readonly", "typeset"):
                 scope.variables[plain] = value
 

@@ -62,6 +62,15 @@ ALWAYS_ASK: dict[str, str] = {
     **dict.fromkeys(["passwd", "useradd", "userdel", "usermod", "chsh"], "it changes a user"),
 }
 """Programs that only a person can judge, and why."""
+STARTS_WITH: dict[str, frozenset[str]] = {
+    **dict.fromkeys(["docker", "podman", "nerdctl", "lxc", "incus"], frozenset({"run", "exec", "create", "launch"})),
+    "kubectl": frozenset({"exec", "run", "debug"}), "gcloud": frozenset({"ssh", "run"}),
+    **dict.fromkeys([
+        "swapoff", "swapon", "losetup", "setcap", "mount", "umount", "insmod", "modprobe", "rmmod", "sysctl",
+        "iptables", "nft", "ufw", "passwd", "useradd", "userdel", "usermod", "chsh",
+    ], frozenset()),
+}  # fmt: skip
+"""Of these, those that start what they are given with these words alone; all others may with any."""
 
 
 INTERPRETERS = re.compile(
@@ -118,6 +127,8 @@ RISKY_VARIABLES = re.compile(
     r"|SUDO_ASKPASS|TAR_OPTIONS$|MAKEFLAGS$|ORKAS_)"
 )
 """Variables that change what later programs run. ``PYTHONPATH`` and its like load code."""
+FINDS_PROGRAMS = re.compile(r"PATH|LD_LIBRARY_PATH|DYLD_\w*PATH|PYTHON(PATH|HOME|WARNINGS)|RUBYLIB|PERL5LIB")
+"""Of these, those that say where programs and libraries are looked for: files, as any script is; no command line."""
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )

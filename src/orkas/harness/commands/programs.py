@@ -11,7 +11,7 @@ from orkas.harness.commands.git import git
 from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, runs_when_evaluated
 
-__all__ = ["judge_program"]
+__all__ = ["HAVE_RULES", "judge_program"]
 
 _EVALUATES = frozenset({
     "let", "declare", "typeset", "local", "readonly", "export", "unset", "test", "[", "read", "mapfile", "readarray",
@@ -137,7 +137,8 @@ def always_ask(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: St
     """A program that only a person can judge, unless it is merely asked for a list."""
     if name not in ("ssh", "mosh") and (rest[0].text in _HARMLESS if rest else name in ("mount", "hash", "enable")):
         return
-    judge.ask(known.ALWAYS_ASK[name])
+    words = known.STARTS_WITH.get(name)
+    judge.ask(known.ALWAYS_ASK[name], seen=words is not None and not any(a.text in words or not a.sure for a in rest))
     for i, arg in enumerate(rest):
         if " " in arg.text:
             judge.string(arg, scope)
@@ -192,6 +193,7 @@ _RULES = _table(
     (code.editor, ["vim", "vi", "nvim", "ex", "view", "gvim", "vimdiff", "ed", "red", "emacs", "less", "more"]),
     (code.language, list(runners.ESCAPES)),
     (git, ["git"]),
+    (wrappers.cmake, ["cmake"]),
     (find, ["find", "gfind", "fd", "fdfind"]),
     (files.rm, ["rm", "grm", "unlink", "rmdir"]),
     (files.on_tree, ["chmod", "chown", "chgrp", "setfacl", "chattr"]),
@@ -215,3 +217,5 @@ _RULES = _table(
     (trap, ["trap"]),
     (alias, ["alias"]),
 )  # fmt: skip
+HAVE_RULES = frozenset(_RULES)
+"""Programs of which it is known what they start of what they are given."""

@@ -8,7 +8,7 @@ from orkas.harness.commands import known, runners
 from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.words import Arg, Scope, Stdin
 
-__all__ = ["environment", "find_names", "project_runner", "wrapper", "xargs"]
+__all__ = ["cmake", "environment", "find_names", "project_runner", "wrapper", "xargs"]
 
 _ENV_STRING = re.compile(r"(?:-[iv0]*S|--split-string)=?(.*)", re.DOTALL)
 
@@ -82,7 +82,8 @@ def _names_among_options(judge: Judge, name: str, skipped: list[Arg]) -> None:
 def environment(judge: Judge, assignment: str) -> None:
     name, _, value = assignment.partition("=")
     if known.RISKY_VARIABLES.match(name) and not known.harmless_value(name, value):
-        judge.ask(f"it sets {name}, which can change what later programs run")
+        seen = bool(known.FINDS_PROGRAMS.fullmatch(name))
+        judge.ask(f"it sets {name}, which can change what later programs run", seen=seen)
 
 
 def project_runner(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
@@ -108,6 +109,32 @@ def project_runner(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin
     _names_among_options(judge, name, rest[i:start])
     if start < len(rest):
         judge.run(rest[start:], scope, stdin)
+
+
+_CMAKE_BEFORE = {"env": r"--unset=.*|--modify|[A-Za-z_]\w*=.*|--", "chdir": "", "time": ""}
+"""What ``cmake -E`` runs behind arguments of its own."""
+_CMAKE_OWN = frozenset({"rm", "cat", "echo", "sleep", "tar", "touch", "true", "false"})
+"""What ``cmake -E`` does as the program of this name."""
+
+
+def cmake(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
+    """``cmake -E``: a program for everything."""
+    if len(rest) < 2 or rest[0].text != "-E":
+        return
+    verb, behind = rest[1].text, rest[2:]
+    if verb in _CMAKE_BEFORE:
+        inner = scope.copy()
+        if verb == "chdir" and behind:
+            inner.cwd = scope.path(behind[0].text) if behind[0].sure else None
+            behind = behind[1:]
+        while behind and re.fullmatch(_CMAKE_BEFORE[verb], behind[0].text):
+            environment(judge, behind.pop(0).text)
+        if behind:
+            judge.run(behind, inner, stdin)
+    elif verb.startswith("remove") and behind:
+        judge.run([Arg("rm"), *([Arg("-rf")] if verb == "remove_directory" else []), *behind], scope)
+    elif verb in _CMAKE_OWN:
+        judge.run(rest[1:], scope, stdin)
 
 
 def _behind_options(rest: list[Arg], i: int, takes: tuple[str, ...]) -> int:
@@ -139,7 +166,7 @@ def xargs(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
     text = stdin.text(scope) if stdin else None
     if text is None:
         _unknown_arguments(judge, inner[0].program)
-        fed = [Arg("", False)] if inner[0].program in ("rm", "sh", "bash", "env") else []
+        fed = [Arg("", False)] if inner[0].program in ("rm", "sh", "bash", "env", "git") else []
     else:
         fed = [Arg(word) for word in text.replace("\0", " ").split()]
     judge.run([*inner, *fed], scope)
@@ -179,4 +206,4 @@ def find_names(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: St
 
 def _unknown_arguments(judge: Judge, program: str) -> None:
     if program in ("rm", "rmdir", "unlink", "shred", "mv", "dd", "chmod", "chown") or program in known.SHELLS:
-        judge.ask(f"{program} gets its arguments from another program")
+        judge.ask(f"{program} gets its arguments from another program", seen=program not in known.SHELLS)

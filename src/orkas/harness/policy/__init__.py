@@ -161,12 +161,16 @@ class Policy:
         if not all(map(_is_name, paths)):
             return Verdict("deny", ["it names a file with a character that no file name can hold"])
         rule = rules.judge(tool, given, context.cwd, paths) if rules else None
-        if rule is not None and rule.level == "deny":
-            return Verdict("deny", [f"the rule “{rule}” denies it"])
+        denied = rule is not None and rule.level == "deny"
+        if denied and (sure := rules.judge(tool, given, context.cwd, paths, doubt=False)) and sure.level == "deny":
+            return Verdict("deny", [f"the rule “{sure}” denies it"])
         fixed = self._fixed(tool, given, context, paths)
         if fixed is not None and fixed.verdict == "deny":
             return fixed
         reasons = list(fixed.reasons) if fixed is not None else []
+        if denied:
+            reasons.append(f"what it starts cannot be told, and the rule “{rule}” denies a command that it may start")
+            return Verdict("ask" if self.may_ask else "deny", reasons)
         if rule is not None and rule.level == "ask":
             reasons.append(f"the rule “{rule}” asks")
         if reasons:

@@ -82,8 +82,6 @@ def _removed(name: str, one: Started) -> Iterable[tuple[list[tuple[str, bool]], 
             return
         rest = [("." if text.startswith(":") else text, sure) for text, sure in rest]
         name = "rm" if rest else name
-    elif name == "cmake" and words[:1] == ["-E"] and words[1:2] and words[1] in ("rm", "remove", "remove_directory"):
-        name, rest = ("rimraf" if words[1] == "remove_directory" else "rm"), rest[2:]
     elif name in ("gio", "kioclient", "kioclient5") and words[:1] in (["trash"], ["remove"]):
         name, rest = "rimraf", rest[1:]
     elif (name in ("tar", "gtar") and any(len(w) > 5 and "--remove-files".startswith(w) for w in words)) or (

@@ -15,12 +15,15 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from orkas.infra.errors import UsageError
 from orkas.infra.home import home
+
+if TYPE_CHECKING:
+    from orkas.harness.commands.danger import Started
 
 __all__ = ["LEVELS", "Level", "Rule", "Rules", "host_of", "is_device", "paths_of"]
 
@@ -137,14 +140,21 @@ class Rules:
         return tool in WEB and any(r.level == "allow" and r.tool == tool for r in self._rules)
 
     def judge(
-        self, tool: str, arguments: Mapping[str, Any], cwd: Path, paths: Sequence[str] | None = None
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        cwd: Path,
+        paths: Sequence[str] | None = None,
+        *,
+        doubt: bool = True,
     ) -> Rule | None:
         """The rule that decides: a denying one before one that asks before one that allows. None: no rule speaks.
 
-        ``paths``: the files that the call names; None: as its arguments say.
+        ``paths``: the files that the call names; None: as its arguments say. ``doubt``: what tightens is met also by a
+        command of which it cannot be told whether it starts what the rule means.
         """
         found: Rule | None = None
-        about = _About(tool, arguments, cwd, paths_of(arguments) if paths is None else paths)
+        about = _About(tool, arguments, cwd, paths_of(arguments) if paths is None else paths, doubt=doubt)
         for rule in self._rules:
             if rule.tool not in ("*", tool) or (found and LEVELS.index(rule.level) <= LEVELS.index(found.level)):
                 continue
@@ -156,7 +166,10 @@ class Rules:
 class _About:
     """One call, taken apart as far as the rules need it."""
 
-    def __init__(self, tool: str, arguments: Mapping[str, Any], cwd: Path, paths: Sequence[str]) -> None:
+    def __init__(
+        self, tool: str, arguments: Mapping[str, Any], cwd: Path, paths: Sequence[str], *, doubt: bool
+    ) -> None:
+        self.doubt = doubt
         self.tool = tool
         self.arguments = arguments
         self.cwd = cwd
@@ -167,7 +180,7 @@ class _About:
             return True
         if self.tool == "shell":
             command = self.arguments.get("command")
-            return isinstance(command, str) and _command_met(rule, command)
+            return isinstance(command, str) and _command_met(rule, command, doubt=self.doubt)
         if self.tool in WEB:
             return _host_met(rule, host_of(self.arguments.get("url")))
         paths = self.paths
@@ -179,23 +192,64 @@ class _About:
 # commands
 
 
-def _command_met(rule: Rule, command: str) -> bool:
-    """What tightens is met also where it cannot be told what a command starts."""
+def _command_met(rule: Rule, command: str, *, doubt: bool) -> bool:
     words = rule.words
     if rule.level == "allow":
         return _all_allowed(words, command)
     from orkas.harness.commands.danger import judged
 
     line = judged(command)
-    return not line.whole or any(_is_told(words, one.argv) for one in line.commands)
+    if any(_is_told(words, one.argv) for one in line.commands):
+        return True
+    return doubt and (not line.whole or any(_may_be_told(words, one) for one in line.commands))
 
 
 def _is_told(words: Sequence[str], argv: Sequence[str]) -> bool:
     """The program by its name, however it is spelled, and the words behind it in this order, others between them."""
-    if not argv or posixpath.basename(argv[0]).casefold() != posixpath.basename(words[0]).casefold():
+    return bool(argv) and _program(argv[0]) == _program(words[0]) and _in_order(words[1:], argv[1:])
+
+
+def _program(name: str) -> str:
+    return re.sub(r"\.(exe|com|cmd|bat)$", "", posixpath.basename(name.replace("\\", "/")).casefold())
+
+
+def _in_order(words: Iterable[str], argv: Iterable[str]) -> bool:
+    rest = iter(argv)
+    return all(any(word == one for one in rest) for word in words)
+
+
+def _may_be_told(words: Sequence[str], one: Started) -> bool:
+    """The program with a first word that only the running shell knows; or one that nobody knows, with the words of the
+    rule among its arguments as if it were to start them."""
+    name = _program(one.argv[0]) if one.argv else ""
+    if name == _program(words[0]):
+        first = next((i for i, word in enumerate(one.argv) if i and not _is_option(one.argv, i)), None)
+        return len(words) > 1 and first is not None and not one.sure[first]
+    if _is_known(name) or (re.match(r"[^/].*/", one.argv[0]) if one.argv else True):
         return False
-    rest = iter(argv[1:])
-    return all(any(word == one for one in rest) for word in words[1:])
+    told = [part.strip("\"'`;&|()$ ") for part in " ".join(one.argv[1:]).split()]
+    starts = [told[i:] for i, part in enumerate(told) if _program(part) == _program(words[0])]
+    return any(_in_order(words[1:], behind[1:]) for behind in starts)
+
+
+def _is_option(argv: Sequence[str], at: int) -> bool:
+    """An option, or the folder or setting that stands behind one of git's."""
+    return argv[at].startswith("-") or argv[at - 1] in ("-C", "-c")
+
+
+def _is_known(name: str) -> bool:
+    """A program of which it is known what it starts of what it is given."""
+    from orkas.harness.commands import known, programs, reading, runners
+
+    if name in runners.START_OTHERS:
+        return False
+    return (
+        name in runners.READERS
+        or name in reading.KNOWN
+        or name in reading.NETWORK
+        or name in programs.HAVE_RULES
+        or bool(known.INTERPRETERS.match(name))
+    )
 
 
 def _all_allowed(words: tuple[str, ...], command: str) -> bool:
