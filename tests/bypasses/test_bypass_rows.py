@@ -34,7 +34,7 @@ def test_every_row_has_a_test(shared: Path) -> None:
 SPELLINGS = [json.loads(line) for line in Path(__file__).with_name("spellings.jsonl").read_text().splitlines()]
 """``deny``, ``ask``, ``allow``: what the block list says. ``reads``: runs unasked; ``changes``: never does. ``always``:
 asked also where edits are approved, inside the sandbox and without; ``edits``: then it runs in the sandbox. ``denied``, ``runs``: in mode
-``all`` with the ``rule`` that denies."""
+``all`` with the ``rule`` that denies. ``meant``, ``replaced``: what a ``rule`` allows, and what it does not."""
 
 
 def test_other_spellings_of_the_same_kinds(tmp_path: Path) -> None:
@@ -93,6 +93,16 @@ def test_a_rule_that_denies_holds_where_all_else_is_approved(tmp_path: Path) -> 
         if (said.verdict == "deny") is (row["verdict"] == "runs"):
             wrong.append((row, said.reasons))
     assert not wrong and len(rows) > 200
+
+
+def test_what_replaces_a_program_or_its_folder_is_not_what_a_rule_allows(tmp_path: Path) -> None:
+    wrong, rows = [], [row for row in SPELLINGS if row["verdict"] in ("meant", "replaced")]
+    for row in rows:
+        policy = Policy("ask", headless=False, rules=Rules([Rule.read("allow", f"shell: {row['rule']}")]))
+        said = policy.decide("shell", {"command": row["command"]}, ToolContext(tmp_path)).verdict
+        if (said == "allow") is (row["verdict"] == "replaced"):
+            wrong.append(row)
+    assert not wrong and len(rows) > 100
 
 
 def test_a_rule_that_may_be_met_says_so_and_lets_a_person_decide(tmp_path: Path) -> None:

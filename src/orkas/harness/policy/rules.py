@@ -263,27 +263,39 @@ def _all_allowed(words: tuple[str, ...], command: str) -> bool:
 
 def _is_meant(words: tuple[str, ...], argv: tuple[str, ...]) -> bool:
     """``npm test`` means ``npm test --silent`` too. Of a program that runs others, or whose harmless uses are known,
-    only these very words are meant: ``find`` does not mean ``find -exec``."""
+    only these very words are meant: ``find`` does not mean ``find -exec``. What puts another program, configuration or
+    folder in its place is not meant either."""
     if argv == words:
         return True
-    return argv[: len(words)] == words and not _needs_all(words)
+    if argv[: len(words)] != words or _needs_all(words):
+        return False
+    from orkas.harness.policy.replacing import replaces
+
+    return not replaces(words, argv)
 
 
 def _needs_all(words: tuple[str, ...]) -> bool:
     from orkas.harness.commands import known, reading, runners
     from orkas.harness.commands.git_reading import ROWS
+    from orkas.harness.policy.replacing import behind_runner
 
     name = posixpath.basename(words[0]).casefold()
     if name == "git":
         return len(words) < 2 or words[1].startswith("-") or words[1] in ROWS
+    if name in runners.RUNNERS and (behind := behind_runner(words)):
+        return behind >= len(words) or _needs_all(words[behind:])
     return (
         name in known.SHELLS
         or name in runners.WRAPPERS
         or name in runners.START_OTHERS
         or name in reading.KNOWN
-        or (bool(known.INTERPRETERS.match(name)) and len(words) < 2)
+        or (bool(known.INTERPRETERS.match(name) or name == "java") and _names_no_script(words))
         or name in known.PRIVILEGE
     )
+
+
+def _names_no_script(words: tuple[str, ...]) -> bool:
+    return words[-1] == "-m" or all(word.startswith("-") for word in words[1:])
 
 
 # paths
