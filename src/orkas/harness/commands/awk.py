@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from orkas.infra.patterns import lazy
+
 __all__ = ["only_prints", "pipes_or_runs"]
 
-_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\d[\w.]*|\|\||#[^\n]*|\s+|.', re.DOTALL)
-_REGEX = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/")
+_TOKEN = lazy(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\d[\w.]*|\|\||#[^\n]*|\s+|.', re.DOTALL)
+_REGEX = lazy(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/")
 _BEFORE_REGEX = frozenset({"print", "printf", "return", "in", "case", "getline", "else", "do", "exit", "BEGIN", "END"})
 _A_REGEX = "a pattern)"
 

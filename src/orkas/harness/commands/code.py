@@ -13,6 +13,7 @@ from orkas.harness.commands.options import meant
 from orkas.harness.commands.scripts import does_more
 from orkas.harness.commands.words import Arg, Scope, Stdin
 from orkas.harness.commands.wrappers import environment
+from orkas.infra.patterns import lazy
 
 __all__ = ["awk", "editor", "interpreter", "language", "sed", "shell"]
 
@@ -49,7 +50,7 @@ def shell(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
         judge.fed(stdin, scope)
 
 
-_LONG_CODE = re.compile(
+_LONG_CODE = lazy(
     r"--(eval|print|run|execute|expression|exec|interactive-eval|command)(=.*)?|eval|-Command|-EncodedCommand",
     re.DOTALL,
 )
@@ -113,7 +114,7 @@ def _gives_code(text: str, flags: str, valued: tuple[str, ...]) -> bool:
     return False
 
 
-_PLAIN_PERL = re.compile(
+_PLAIN_PERL = lazy(
     r"s([/|#,!])(?:(?!\1|\(\?\??\{)[^\\@`]|\\.)*\1(?:(?!\1)[^\\@`$]|\\.|\$\d)*\1[gimsx]*;?"
     r"|(print )?(if|unless) /(?:(?!\(\?\??\{)[^\\@`/]|\\.)*/[ims]*;?|print;?|print if \$\. ?[<>=]+ ?\d+;?"
 )
@@ -181,7 +182,7 @@ def _awk_file(judge: Judge, name: str, file: Arg, scope: Scope, stdin: Stdin | N
     return ""
 
 
-_SED_RUNS = re.compile(
+_SED_RUNS = lazy(
     r"(^|[;{}\n\d$/!])[ \t]*e(\s|$)|[/|#,][gpiImM0-9]*e[gpiImM0-9]*$"
     r"|(^|[;}])\s*[wW][ \t]+/dev/(sd|nvme)"
 )
@@ -201,11 +202,11 @@ def sed(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | N
     sed_writes(judge, rest, scope)
 
 
-_EDITOR_RUNS = re.compile(
+_EDITOR_RUNS = lazy(
     r"\+.*[A-Za-z!:]|-(c|S|s|u|U|es?|l|w|W)$|-c.|-(batch|eval|f|script)$"
     r"|--(cmd|remote|server|eval|batch|script|load|funcall)"
 )
-_PAGER_RUNS = re.compile(r"\+.*[!|]|--(lesskey|cmd)")
+_PAGER_RUNS = lazy(r"\+.*[!|]|--(lesskey|cmd)")
 
 
 def editor(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:

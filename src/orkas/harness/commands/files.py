@@ -9,13 +9,14 @@ from orkas.harness.commands import known, runners
 from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.options import written_by
 from orkas.harness.commands.words import HOME, Arg, Scope, Stdin, shown
+from orkas.infra.patterns import lazy
 
 __all__ = [
     "WRITERS", "awk_writes", "dd", "file_written", "find_removes", "flags_and_targets", "is_system", "is_vital", "mv",
     "on_tree", "outputs", "removes", "rm", "sed_writes", "writer",
 ]  # fmt: skip
 
-_RECURSIVE = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r(e(c(u(r(s(i(v(e)?)?)?)?)?)?)?)?")
+_RECURSIVE = lazy(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r(e(c(u(r(s(i(v(e)?)?)?)?)?)?)?)?")
 
 
 def rm(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
@@ -122,7 +123,7 @@ def _remote_copy(judge: Judge, name: str, rest: list[Arg]) -> None:
         judge.ask(f"{name} starts a program that it is given")
 
 
-_OUTPUT = re.compile(
+_OUTPUT = lazy(
     r"(?:--(?:out[\w-]*|directory-prefix|target[\w-]*|dump-header|cookie-jar|trace|install[\w-]*)|-[A-Za-z]*[oOtP]|-out)"
     r"=?(.*)",
     re.DOTALL,

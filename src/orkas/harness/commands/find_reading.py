@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from orkas.infra.patterns import lazy
+
 if TYPE_CHECKING:
     from orkas.harness.commands.survey import Kind, Piece, Survey
 
@@ -15,7 +17,7 @@ _PLAIN = frozenset({
     "-false", "-empty", "-xdev", "-mount", "-depth", "-follow", "-daystart", "-noleaf", "-nouser", "-nogroup",
     "-readable", "-writable", "-executable", "-L", "-P", "-H", "-nowarn", "-warn",
 })  # fmt: skip
-_VALUED = re.compile(
+_VALUED = lazy(
     r"-(i?name|i?path|i?wholename|i?regex|regextype|x?type|maxdepth|mindepth|size|perm|user|group|uid|gid|links|inum"
     r"|newer([aBcm][aBcmt])?|anewer|cnewer|samefile|[amc]time|[amc]min|printf|i?lname|fstype|used)"
 )

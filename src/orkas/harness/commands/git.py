@@ -8,11 +8,12 @@ from orkas.harness.commands.files import is_vital
 from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.options import meant
 from orkas.harness.commands.words import Arg, Scope, Stdin
+from orkas.infra.patterns import lazy
 
 __all__ = ["git", "is_harmless"]
 
 _VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--exec-path", "--super-prefix")
-_HARMLESS_CONFIG = re.compile(
+_HARMLESS_CONFIG = lazy(
     r"(user|author|committer|color|advice|column|status|log|tag|push|fetch|pull|branch|rerere|safe|help|format|notes|gc"
     r"|index|pack|feature|maintenance|rebase|stash|grep|blame|apply|versionsort|checkout|clone|commit|i18n|submodule)"
     r"\.[\w.*/-]+"
@@ -26,12 +27,12 @@ _HARMLESS_CONFIG = re.compile(
     re.IGNORECASE,
 )
 """Settings of git that run nothing; of all others it is not known."""
-_CONFIG_RUNS = re.compile(
+_CONFIG_RUNS = lazy(
     r"submodule\..*\.update|help\.browser|pull\.(twohead|octopus)|branch\..*\.mergeoptions"
     r"|.*(program|cmd|command|driver|editor|hook)$",
     re.IGNORECASE,
 )
-_CONFIG_READS = re.compile(r"--(get.*|list|name-only|show-.*|unset.*|remove-section|help)|-l|list|get|unset")
+_CONFIG_READS = lazy(r"--(get.*|list|name-only|show-.*|unset.*|remove-section|help)|-l|list|get|unset")
 
 _RUNS: dict[str, tuple[str, ...]] = {
     "rebase": ("-x", "--exec"), "grep": ("-O", "--open-files-in-pager"), "difftool": ("-x", "--extcmd", "-t", "--tool"),

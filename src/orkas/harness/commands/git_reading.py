@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from orkas.infra.patterns import lazy
+
 if TYPE_CHECKING:
     from orkas.harness.commands.survey import Kind, Piece, Survey
 
@@ -63,7 +65,7 @@ ROWS: dict[str, str] = {
 }  # fmt: skip
 _BARE_OK = {"branch": 0, "tag": 0, "remote": 0, "version": 0}
 """An argument beside the flags would make something, unless a flag asks for a list."""
-_LISTS = re.compile(r"-l|--(list|merged|no-merged|contains|points-at)")
+_LISTS = lazy(r"-l|--(list|merged|no-merged|contains|points-at)")
 _WORDS = {"stash": ("list", "show"), "worktree": ("list",), "reflog": ("show",)}
 _TAKE_VALUES = ("log", "show", "diff", "grep", "blame", "rev-list", "reflog")
 _VALUED = frozenset({"-n", "-e", "-A", "-B", "-C", "-S", "-G", "-L", "-U"})
@@ -108,7 +110,7 @@ def reads(survey: Survey, rest: list[Piece]) -> tuple[Kind, str]:
 
 
 _TRANSFERS = frozenset({"push", "fetch", "pull", "clone", "ls-remote", "fetch-pack", "send-pack"})
-_ADDRESS = re.compile(r"(?!file://)[\w+-]+://.*|[\w.-]+@[\w.-]+:.*", re.DOTALL)
+_ADDRESS = lazy(r"(?!file://)[\w+-]+://.*|[\w.-]+@[\w.-]+:.*", re.DOTALL)
 
 
 def _names_another_machine(verb: str, words: list[str]) -> bool:

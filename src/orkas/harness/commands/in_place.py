@@ -6,18 +6,19 @@ import re
 
 from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.words import Arg, Scope, Stdin
+from orkas.infra.patterns import lazy
 
 __all__ = ["CHANGE", "WRITE_LAST", "changes", "writes_last"]
 
 CHANGE: dict[str, re.Pattern[str]] = {
-    "yq": re.compile(r"-i|--inplace"), "clang-format": re.compile(r"-i"), "prettier": re.compile(r"-w|--write"),
-    "gofmt": re.compile(r"-w"), "goimports": re.compile(r"-w"), "autopep8": re.compile(r"-i|--in-place"),
-    "eslint": re.compile(r"--fix"), "ruff": re.compile(r"--fix|format"),
-    **dict.fromkeys(["black", "isort", "rustfmt", "dos2unix", "unix2dos"], re.compile(r"")),
-    **dict.fromkeys(["gzip", "gunzip", "xz", "unxz", "bzip2", "bunzip2", "zstd", "unzstd", "lzma"], re.compile(r"")),
+    "yq": lazy(r"-i|--inplace"), "clang-format": lazy(r"-i"), "prettier": lazy(r"-w|--write"),
+    "gofmt": lazy(r"-w"), "goimports": lazy(r"-w"), "autopep8": lazy(r"-i|--in-place"),
+    "eslint": lazy(r"--fix"), "ruff": lazy(r"--fix|format"),
+    **dict.fromkeys(["black", "isort", "rustfmt", "dos2unix", "unix2dos"], lazy(r"")),
+    **dict.fromkeys(["gzip", "gunzip", "xz", "unxz", "bzip2", "bunzip2", "zstd", "unzstd", "lzma"], lazy(r"")),
 }  # fmt: skip
 """Programs that change their files, when one of their arguments is this one; an empty one: always."""
-_ONLY_LOOK = re.compile(r"--(check|diff|stdout|list|test|to-stdout|version|help)|-[a-z]*[clt]")
+_ONLY_LOOK = lazy(r"--(check|diff|stdout|list|test|to-stdout|version|help)|-[a-z]*[clt]")
 
 WRITE_LAST: dict[str, str] = {
     "split": "abClnt", "uniq": "fsw", "ar": "", "convert": "", "magick": "", "ffmpeg": "", "wkhtmltopdf": "",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from orkas.infra.patterns import lazy
+
 PRIVILEGE = frozenset({
     "calife", "doas", "dzdo", "gksu", "gksudo", "gosu", "kdesu", "kdesudo", "newgrp", "pkexec", "please", "run0",
     "runuser", "su", "su-exec", "su-rs", "sudo", "sudo-rs", "sudo.ws", "sudoedit", "sudoreplay", "sux", "visudo",
@@ -75,7 +77,7 @@ STARTS_WITH: dict[str, frozenset[str]] = {
 """Of these, those that start what they are given with these words alone; all others may with any."""
 
 
-INTERPRETERS = re.compile(
+INTERPRETERS = lazy(
     r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|wish|r|rscript|julia|pwsh|powershell|osascript"
     r"|expect|guile|groovy|jshell|irb|pry|ghc|ghci|scala|kotlin|elixir|iex|erl|racket|sbcl|clisp|octave|gnuplot|ipython"
     r"|raku|swipl)[\d.]*$"
@@ -102,20 +104,20 @@ SYSTEM = ("/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib", "/sys/", "/proc
 "/var/spool/", "/var/lib/", "/dev/mem")
 SYSTEM_FILES = ("/etc/", "/boot/", "/usr/", "/bin/", "/sbin/", "/lib", "/sys/", "/proc/", "/dev/sd", "/dev/nvme")
 """What the operating system itself is made of."""
-BLOCK_DEVICE = re.compile(
+BLOCK_DEVICE = lazy(
     r"/dev/(sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme|mmcblk|loop\d|md\d|dm-|mapper/|disk|rdisk|sr\d|ram\d|nbd|zd\d"
     r"|mem$|kmem$|port$|\*|\?|\[)"
 )
-INVISIBLE = re.compile(
+INVISIBLE = lazy(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 
-BLANK = re.compile(
+BLANK = lazy(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Characters that count as printable and print nothing."""
 
-_UNREAD = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_UNREAD = lazy("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 def plain_name(part: str) -> str:

@@ -6,6 +6,7 @@ import re
 
 from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.words import Arg, Scope, Stdin
+from orkas.infra.patterns import lazy
 
 __all__ = ["cmake", "fzf", "gh"]
 
@@ -57,7 +58,7 @@ def gh(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | No
                 judge.guess(word[1:], scope)
 
 
-_FZF_ACTION = re.compile(
+_FZF_ACTION = lazy(
     r"(?:execute(?:-silent)?|become|reload(?:-sync)?|preview|transform[\w-]*)[:(\[{~!@#$%^&*;/|](.*)", re.DOTALL
 )
 _FZF_COMMANDS = ("--preview", "--with-shell", "--listen-unsafe")

@@ -6,6 +6,7 @@ import re
 
 from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.words import Arg, Scope, Stdin
+from orkas.infra.patterns import lazy
 
 __all__ = ["bus", "changes_disk", "init", "kill", "lends_rights", "pkill", "rtcwake", "systemctl"]
 
@@ -13,11 +14,11 @@ _STOPS = (
     "poweroff", "reboot", "halt", "kexec", "soft-reboot", "suspend", "hibernate", "hybrid-sleep",
     "suspend-then-hibernate", "sleep", "rescue", "emergency",
 )  # fmt: skip
-_STOPPING_UNIT = re.compile(
+_STOPPING_UNIT = lazy(
     r"(systemd-)?(poweroff|reboot|halt|kexec|soft-reboot|suspend|hibernate|hybrid-sleep|sleep|rescue|emergency|shutdown"
     r"|exit|ctrl-alt-del|runlevel[016]|final|umount)\.(target|service)"
 )
-_LOOKS = re.compile(r"status|show|cat|help|list-.*|is-.*|get-default|show-.*|seat-status|user-status|session-status")
+_LOOKS = lazy(r"status|show|cat|help|list-.*|is-.*|get-default|show-.*|seat-status|user-status|session-status")
 
 
 def systemctl(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
@@ -37,7 +38,7 @@ def init(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | 
         judge.deny("init changes the run level of the machine")
 
 
-_BUS_STOPS = re.compile(r"power_?off|reboot|halt|suspend|hibernate|kexec|hybridsleep|shut_?down", re.IGNORECASE)
+_BUS_STOPS = lazy(r"power_?off|reboot|halt|suspend|hibernate|kexec|hybridsleep|shut_?down", re.IGNORECASE)
 
 
 def bus(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
@@ -69,7 +70,7 @@ def kill(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | 
         judge.ask("kill would end the process that runs the command", seen=True)
 
 
-_MATCHES_MANY = re.compile(r"[.*^$]*|-[a-zA-Z]*[uUGgst]|--(user|euid|uid|group|session).*|-u.+")
+_MATCHES_MANY = lazy(r"[.*^$]*|-[a-zA-Z]*[uUGgst]|--(user|euid|uid|group|session).*|-u.+")
 
 
 def pkill(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:

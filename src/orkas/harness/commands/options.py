@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from orkas.infra.patterns import lazy
+
 __all__ = ["RUNS", "RUNS_LONG", "WRITES", "meant", "runs_another", "written_by"]
 
 
@@ -22,36 +24,36 @@ _TEX = ["tex", "latex", "pdftex", "pdflatex", "xelatex", "lualatex", "luatex", "
 _TAR = ["tar", "gtar", "bsdtar"]
 
 RUNS: dict[str, re.Pattern[str]] = {
-    **dict.fromkeys(_TAR, re.compile(r"^-[a-zA-Z]*[IF]")),
-    "man": re.compile(r"^-[PH]"),
-    "zip": re.compile(r"^-TT"),
-    "ssh-keygen": re.compile(r"^-D"),
-    "curl": re.compile(r"^-[sSfLk]*K"),
-    "openssl": re.compile(r"^-engine$"),
-    **dict.fromkeys(["tcpdump", "dumpcap"], re.compile(r"^-[a-zA-Z]*z")),
-    "ssh-add": re.compile(r"^-s"),
-    "ip": re.compile(r"^(exec|-batch|-b)$"),
-    "lynx": re.compile(r"^-editor"),
-    **dict.fromkeys(_GCC, re.compile(
+    **dict.fromkeys(_TAR, lazy(r"^-[a-zA-Z]*[IF]")),
+    "man": lazy(r"^-[PH]"),
+    "zip": lazy(r"^-TT"),
+    "ssh-keygen": lazy(r"^-D"),
+    "curl": lazy(r"^-[sSfLk]*K"),
+    "openssl": lazy(r"^-engine$"),
+    **dict.fromkeys(["tcpdump", "dumpcap"], lazy(r"^-[a-zA-Z]*z")),
+    "ssh-add": lazy(r"^-s"),
+    "ip": lazy(r"^(exec|-batch|-b)$"),
+    "lynx": lazy(r"^-editor"),
+    **dict.fromkeys(_GCC, lazy(
         r"^(-wrapper$|-f(pass-)?plugin=|--?specs=.*/|-B.|-fuse-ld=.*/|-Xclang=?-load|-load$|--ld-path)")),
-    "rustc": re.compile(r"^(-C|--codegen)?=?linker=.*/"),
-    "ld": re.compile(r"^--?plugin(=|$)"),
-    "javac": re.compile(r"^(-J|--?processor-?path|-Xplugin)"),
-    "wget": re.compile(r"use_?askpass"),
-    "aria2c": re.compile(r"^--on-"),
-    "java": re.compile(r"^-XX:On"),
-    "mvn": re.compile(r"exec\.executable"),
-    "rake": re.compile(r"^-[epE]"),
-    "pandoc": re.compile(r"^(-[FL]|--pdf-engine=.*/)"),
-    **dict.fromkeys(_TEX, re.compile(
+    "rustc": lazy(r"^(-C|--codegen)?=?linker=.*/"),
+    "ld": lazy(r"^--?plugin(=|$)"),
+    "javac": lazy(r"^(-J|--?processor-?path|-Xplugin)"),
+    "wget": lazy(r"use_?askpass"),
+    "aria2c": lazy(r"^--on-"),
+    "java": lazy(r"^-XX:On"),
+    "mvn": lazy(r"exec\.executable"),
+    "rake": lazy(r"^-[epE]"),
+    "pandoc": lazy(r"^(-[FL]|--pdf-engine=.*/)"),
+    **dict.fromkeys(_TEX, lazy(
         r"^-?-(shell-escape|enable-write18|enable-pipes|e|(pdf|xe|lua)?latex=.*)$|\\write18")),
-    **dict.fromkeys(["apt", "apt-get", "aptitude"], re.compile(
+    **dict.fromkeys(["apt", "apt-get", "aptitude"], lazy(
         r"(?i)(pre|post)-?\w*-?invoke|(install-pkgs|hook|::pager|::editor|apt::(solver|planner)|dir::bin|::methods|proxy-auto)")),
-    "dpkg": re.compile(r"(?i)invoke|^--(pre|post)-"),
-    "run-parts": re.compile(r"."),
-    "cargo": re.compile(r"^(--config=?)?[\w.'\"-]*(wrapper|linker|runner|rustc|alias)[\w.'\"-]*\s*="),
-    "go": re.compile(r"^--?(exec|toolexec|vettool)(=|$)"),
-    "gradle": re.compile(r"^-I"),
+    "dpkg": lazy(r"(?i)invoke|^--(pre|post)-"),
+    "run-parts": lazy(r"."),
+    "cargo": lazy(r"^(--config=?)?[\w.'\"-]*(wrapper|linker|runner|rustc|alias)[\w.'\"-]*\s*="),
+    "go": lazy(r"^--?(exec|toolexec|vettool)(=|$)"),
+    "gradle": lazy(r"^-I"),
 }  # fmt: skip
 """Programs that run others when an argument looks like this."""
 

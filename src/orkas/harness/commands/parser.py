@@ -21,20 +21,21 @@ from orkas.harness.commands.syntax import (
     Var,
     Word,
 )  # fmt: skip
+from orkas.infra.patterns import lazy
 
 __all__ = ["parse", "unescape"]
 
 MAX_DEPTH = 30
 
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_COPROC_NAME = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(]|(?:if|for|while|until|case)\s)")
-_ASSIGN = re.compile(r"([A-Za-z_]\w*)(\[[^]\s$`'\"]*\])?\+?=", re.ASCII)
-_PARAMETER = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
-_OPERATOR = re.compile(r":?[-=?+]|##?|%%?|//?|\^\^?|,,?|:|@", re.ASCII)
-_PLAIN = re.compile(r"[^\s;&|<>()'\"\\$`]+")
-_PLAIN_QUOTED = re.compile(r'[^"\\$`]+')
-_TWO_WORDS = re.compile(r"[A-Za-z_]\w*[ \t]+[A-Za-z_/-]*[A-Za-z_]", re.ASCII)
-_REDIRECT = re.compile(r"(\d+|\{[A-Za-z_]\w*\})?(&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>)", re.ASCII)
+_NAME = lazy(r"[A-Za-z_]\w*", re.ASCII)
+_COPROC_NAME = lazy(r"[A-Za-z_]\w*[ \t]+(?=[{(]|(?:if|for|while|until|case)\s)")
+_ASSIGN = lazy(r"([A-Za-z_]\w*)(\[[^]\s$`'\"]*\])?\+?=", re.ASCII)
+_PARAMETER = lazy(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
+_OPERATOR = lazy(r":?[-=?+]|##?|%%?|//?|\^\^?|,,?|:|@", re.ASCII)
+_PLAIN = lazy(r"[^\s;&|<>()'\"\\$`]+")
+_PLAIN_QUOTED = lazy(r'[^"\\$`]+')
+_TWO_WORDS = lazy(r"[A-Za-z_]\w*[ \t]+[A-Za-z_/-]*[A-Za-z_]", re.ASCII)
+_REDIRECT = lazy(r"(\d+|\{[A-Za-z_]\w*\})?(&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>)", re.ASCII)
 _ENDS = frozenset(" \t\n;&|<>()")
 _RESERVED = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}", "in"})
 _ANSI = {
@@ -602,7 +603,7 @@ def _joined(parts: Word) -> Word:
     return joined
 
 
-_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
+_ESCAPE = lazy(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
 
 
 def unescape(text: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orkas.harness.commands.sed_awk import plain_awk, plain_sed
+from orkas.infra.patterns import lazy
 
 if TYPE_CHECKING:
     from orkas.harness.commands.survey import Kind, Piece, Survey
@@ -35,53 +36,53 @@ _NO_FILES = frozenset({"echo", "printf", "seq", "expr", "tr", "sleep", "basename
 """Their arguments name no files to read."""
 
 _VERSIONS: dict[str, re.Pattern[str]] = {
-    "--version": re.compile(
+    "--version": lazy(
         r"python[\d.]*|node|npm|ruby|perl|php|java|javac|gcc|g\+\+|clang|clang\+\+|make|cmake|uv|bash|ruff|mypy|tsc"
         r"|gh|docker|aws|curl|tar|rsync|ninja|black|shellcheck"
     ),
-    "-version": re.compile(r"javac?"), "-V": re.compile(r"python[\d.]*|uv|curl|bash"),
-    "-v": re.compile(r"node|npm|ruby|perl|php"),
+    "-version": lazy(r"javac?"), "-V": lazy(r"python[\d.]*|uv|curl|bash"),
+    "-v": lazy(r"node|npm|ruby|perl|php"),
 }  # fmt: skip
 """Programs that print their version and look at nothing of the folder before they do, when it is all they are told."""
 
 _FLAGS: dict[str, re.Pattern[str]] = {
-    "sort": re.compile(
+    "sort": lazy(
         r"-[bdfghiMnRrVcCmsuz]*(k[\d.,bdfgiMhnRrV]*|t.?)?|--(reverse|unique|check|stable|version-sort|month-sort"
         r"|numeric-sort|human-numeric-sort|general-numeric-sort|ignore-case|zero-terminated|(key|field-separator)=.+)"
     ),
-    "uniq": re.compile(r"-[cdDuiz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)"),
-    "date": re.compile(
+    "uniq": lazy(r"-[cdDuiz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)"),
+    "date": lazy(
         r"\+.*|-[uR]+|-d|-I\w*|--(utc|universal|rfc-email)|--(date|iso-8601|rfc-3339|reference)=.*", re.DOTALL
     ),
-    "hostname": re.compile(r"-[fsiIdA]"),
-    "file": re.compile(r"-[bikLhN0]+|--(brief|mime|mime-type|mime-encoding)"),
-    "diff": re.compile(
+    "hostname": lazy(r"-[fsiIdA]"),
+    "file": lazy(r"-[bikLhN0]+|--(brief|mime|mime-type|mime-encoding)"),
+    "diff": lazy(
         r"-[abBdeiNqrswuyEZtTcn]+|-[UC] ?\d+|--(brief|recursive|unified(=\d+)?|context(=\d+)?|side-by-side|new-file"
         r"|ignore-case|ignore-all-space|ignore-space-change|ignore-blank-lines|color(=\w+)?|text|exclude=.*"
         r"|strip-trailing-cr|report-identical-files|suppress-common-lines)"
     ),
-    "tree": re.compile(r"-[adfilnpsugDFhCAqNrtU]+|-L\d*|-[IP]|--(dirsfirst|noreport|gitignore|prune|du|filelimit=\d+)"),
-    "xxd": re.compile(r"-[bpiuEe]|-(ps|postscript|plain)|-[lcsgo]\d*"),
-    "column": re.compile(r"-[tnexRr]+|-[sco].*|--table"),
-    "cal": re.compile(r"-[13ymjswhbC]+|-[ABdHN]"),
-    "ps": re.compile(r"-[eAfaldjyHFTwcLNx]+|-(e|A|a|ax|ef|x|el)o|-[opuCtgU].*|--(no-headers|forest|sort=.*)"),
-    "nm": re.compile(r"-[aAfgnprSuCD]+|--(demangle|dynamic|defined-only|undefined-only|extern-only)"),
-    "readelf": re.compile(r"-[halSsrdVnegIW]+|--(file-header|headers|sections|segments|symbols|dynamic|notes|wide)"),
-    "size": re.compile(r"-[ABdotx]+|--(totals|format=\w+)"),
-    "lsblk": re.compile(r"-[abdfilmnoprstJPST]+|--(all|json|fs|paths|list|output-all)"),
-    "unzip": re.compile(r"-(l|v|lv|Z|Z1|lq|ql)"), "gzip": re.compile(r"-l|-lv|-vl|--list"),
-    "zcat": re.compile(r"-[fq]"), "pgrep": re.compile(r"-[aflxnocvi]+|-[uUPGt]|--(full|list-full|list-name|count)"),
-    "locale": re.compile(r"-[am]"), "ulimit": re.compile(r"-a|-[SH]a"), "jobs": re.compile(r"-[lpnrs]"),
-    "mkdir": re.compile(r"-[pv]+|--(parents|verbose)"),
-    "rmdir": re.compile(r"-[pv]+|--(parents|verbose|ignore-fail-on-non-empty)"),
-    "touch": re.compile(r"-[acm]+|--no-create"),
-    "cp": re.compile(
+    "tree": lazy(r"-[adfilnpsugDFhCAqNrtU]+|-L\d*|-[IP]|--(dirsfirst|noreport|gitignore|prune|du|filelimit=\d+)"),
+    "xxd": lazy(r"-[bpiuEe]|-(ps|postscript|plain)|-[lcsgo]\d*"),
+    "column": lazy(r"-[tnexRr]+|-[sco].*|--table"),
+    "cal": lazy(r"-[13ymjswhbC]+|-[ABdHN]"),
+    "ps": lazy(r"-[eAfaldjyHFTwcLNx]+|-(e|A|a|ax|ef|x|el)o|-[opuCtgU].*|--(no-headers|forest|sort=.*)"),
+    "nm": lazy(r"-[aAfgnprSuCD]+|--(demangle|dynamic|defined-only|undefined-only|extern-only)"),
+    "readelf": lazy(r"-[halSsrdVnegIW]+|--(file-header|headers|sections|segments|symbols|dynamic|notes|wide)"),
+    "size": lazy(r"-[ABdotx]+|--(totals|format=\w+)"),
+    "lsblk": lazy(r"-[abdfilmnoprstJPST]+|--(all|json|fs|paths|list|output-all)"),
+    "unzip": lazy(r"-(l|v|lv|Z|Z1|lq|ql)"), "gzip": lazy(r"-l|-lv|-vl|--list"),
+    "zcat": lazy(r"-[fq]"), "pgrep": lazy(r"-[aflxnocvi]+|-[uUPGt]|--(full|list-full|list-name|count)"),
+    "locale": lazy(r"-[am]"), "ulimit": lazy(r"-a|-[SH]a"), "jobs": lazy(r"-[lpnrs]"),
+    "mkdir": lazy(r"-[pv]+|--(parents|verbose)"),
+    "rmdir": lazy(r"-[pv]+|--(parents|verbose|ignore-fail-on-non-empty)"),
+    "touch": lazy(r"-[acm]+|--no-create"),
+    "cp": lazy(
         r"-[afinprRuvdLPT]+|--(recursive|archive|force|no-clobber|verbose|update|parents|preserve(=\w+)?)"
     ),
-    "mv": re.compile(r"-[finuvT]+|--(force|no-clobber|verbose|update)"),
-    "rm": re.compile(r"-[rRfdvi]+|--(recursive|force|verbose|dir)"),
-    "tee": re.compile(r"-[a]|--append"),
-    "truncate": re.compile(r"-s[\d+KMG-]*|-c|--size=[\d+KMG-]+"),
+    "mv": lazy(r"-[finuvT]+|--(force|no-clobber|verbose|update)"),
+    "rm": lazy(r"-[rRfdvi]+|--(recursive|force|verbose|dir)"),
+    "tee": lazy(r"-[a]|--append"),
+    "truncate": lazy(r"-s[\d+KMG-]*|-c|--size=[\d+KMG-]+"),
 }  # fmt: skip
 """Flags by program, each alone in its row; all that is not named is unknown."""
 _VALUED: dict[str, frozenset[str]] = {
@@ -97,13 +98,13 @@ _VALUED: dict[str, frozenset[str]] = {
 """Flags that take the next argument."""
 _AT_MOST = {"locale": 0, "ulimit": 0, "jobs": 0, "ps": 0, "uniq": 1, "xxd": 1, "hostname": 0, "date": 0, "cal": 2}
 """Arguments beside flags: one more would be written to, or set something."""
-_NEED = {"unzip": re.compile(r"-.?[lvZ]"), "gzip": re.compile(r"-.?l|--list"), "ulimit": re.compile("-")}
+_NEED = {"unzip": lazy(r"-.?[lvZ]"), "gzip": lazy(r"-.?l|--list"), "ulimit": lazy("-")}
 """Programs that only read with one of these."""
 _HELPED_BY = {"zcat": ("gzip",), "tar": ("gzip", "bzip2", "xz", "zstd", "lzip", "lzma", "lzop", "compress")}
 """Programs that others start to read what is packed."""
 _WRITERS = frozenset({"mkdir", "rmdir", "touch", "cp", "mv", "rm", "tee", "truncate", "chmod"})
 
-_RG_BAD = re.compile(r"--(pre|se|hos|z)")
+_RG_BAD = lazy(r"--(pre|se|hos|z)")
 _RG_VALUED = frozenset("ABCEMTdefgjmrt")
 
 
@@ -361,8 +362,8 @@ def _git(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kin
     return reads(survey, rest)
 
 
-_TAR_LISTS = re.compile(r"-?[zjJav]*t[zjJav]*f[zjJav]*")
-_TAR_PLAIN = re.compile(r"-[zjJav]+|--(gzip|bzip2|xz|zstd|verbose|exclude=.*|wildcards)")
+_TAR_LISTS = lazy(r"-?[zjJav]*t[zjJav]*f[zjJav]*")
+_TAR_PLAIN = lazy(r"-[zjJav]+|--(gzip|bzip2|xz|zstd|verbose|exclude=.*|wildcards)")
 
 
 def _tar(survey: Survey, name: str, rest: list[Piece], alone: bool) -> tuple[Kind, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from orkas.harness.commands.known import DISK, SHELLS
+from orkas.infra.patterns import lazy
 
 WRAPPERS: dict[str, tuple[str, ...]] = {
     "env": ("-u", "--unset", "-C", "--chdir", "-a", "--argv0"), "command": (), "builtin": (), "exec": ("-a",),
@@ -177,15 +178,15 @@ COMPILERS = frozenset({"gcc", "g++", "clang", "cc", "c++", "rustc", "javac", "go
 """Of these, those that write where an option says."""
 
 ESCAPES: dict[str, re.Pattern[str]] = {
-    **dict.fromkeys(["make", "gmake"], re.compile(r"^(-E|MAKEFLAGS=|GNUMAKEFLAGS=|\.SHELLFLAGS)|\$\(shell")),
-    **dict.fromkeys(["bc", "dc"], re.compile(r"!\s*[A-Za-z/]")),
-    "m4": re.compile(r"syscmd|esyscmd"),
-    **dict.fromkeys(["sqlite3", "sqlite", "duckdb"], re.compile(
+    **dict.fromkeys(["make", "gmake"], lazy(r"^(-E|MAKEFLAGS=|GNUMAKEFLAGS=|\.SHELLFLAGS)|\$\(shell")),
+    **dict.fromkeys(["bc", "dc"], lazy(r"!\s*[A-Za-z/]")),
+    "m4": lazy(r"syscmd|esyscmd"),
+    **dict.fromkeys(["sqlite3", "sqlite", "duckdb"], lazy(
         r"(?mi)^[ \t]*\.(sh|sy|read\s*\||import\s+['\"]?\||o\w*\s+['\"]?\|)|load_extension|^-A$|\bedit\s*\(")),
-    **dict.fromkeys(["psql", "mysql", "mariadb"], re.compile(
+    **dict.fromkeys(["psql", "mysql", "mariadb"], lazy(
         r"(?mi)\\!|\b(from|to)\s+program\b|^[ \t]*(system|source)\s|\|[ \t]*$")),
-    **dict.fromkeys(["ftp", "sftp", "lftp", "telnet", "gdb", "lldb", "cgdb"], re.compile(
+    **dict.fromkeys(["ftp", "sftp", "lftp", "telnet", "gdb", "lldb", "cgdb"], lazy(
         r"(?m)^[ \t]*(!|shell\b|make\b|platform shell|python\b|pipe\b)")),
-    **dict.fromkeys(["ninja", "just"], re.compile(r"^--(shell|command|set-shell)")),
+    **dict.fromkeys(["ninja", "just"], lazy(r"^--(shell|command|set-shell)")),
 }  # fmt: skip
 """What starts a program in the languages of these."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import re
 
+from orkas.infra.patterns import lazy
+
 __all__ = ["does_more"]
 
-_STARTS = re.compile(
+_STARTS = lazy(
     r"os\.system|subprocess|popen|pty\.spawn|os\.exec|os\.spawn|child_process|execSync|\bsystem\b|\bexec\b|backtick"
     r"|shell_exec|passthru|proc_open|`|%x|Process\.|rmtree|unlinkSync|rmSync|__import__|__dict__|__subclasses__|ctypes"
     r"|\bos\.(fork|posix_spawn|exec|startfile)|\beval\s*\(|(?<!\.)\bcompile\s*\(|getattr\s*\(\s*(os|sys|__)|importlib"
@@ -48,16 +50,16 @@ _BY_LANGUAGE: dict[str, str] = {
     **dict.fromkeys(["ghc", "ghci"], r"^\s*:!|System\.Process|callCommand|removeFile|removeDirectory|readProcess"),
     "swipl": r"\b(shell|process_create|delete_file|delete_directory)\b",
 }  # fmt: skip
-_OF_LANGUAGE = {name: re.compile(text, re.IGNORECASE | re.MULTILINE) for name, text in _BY_LANGUAGE.items()}
+_OF_LANGUAGE = {name: lazy(text, re.IGNORECASE | re.MULTILINE) for name, text in _BY_LANGUAGE.items()}
 
 _NEAR = r"[rbf]?([\"'])(?!\.{0,2}/?\1|/|~|\.\./)[\w./ -]+\1"
-_REMOVES_ONE = re.compile(
+_REMOVES_ONE = lazy(
     r"\b(?:(?:os|File|fs)\.)?(?:unlink|remove|delete|rm|unlinkSync|rmSync|rmdir)\s*\(?\s*" + _NEAR + r"\s*[,);\n]"
     r"|\bPath\(" + _NEAR.replace(r"\1", r"\2") + r"\)\.(?:unlink|rmdir)\("
 )
 """A call that removes one file of the working folder, which it names: what ``rm`` may do too."""
 _OUTSIDE = r"[rbf]?[\"'](?:/(?=\w)(?!tmp/|var/tmp/|dev/(?:null|std|tty|fd))|~|\.\./)"
-_WRITES_OUTSIDE = re.compile(
+_WRITES_OUTSIDE = lazy(
     rf"\bopen\s*\(\s*{_OUTSIDE}[^\"']{{0,300}}[\"']\s*,\s*(?:mode\s*=\s*)?[\"'][^\"']{{0,300}}[wax+]"
     rf"|\bPath\(\s*{_OUTSIDE}[^\"']{{0,300}}[\"']\s*\)\S*\.(?:write|touch|mkdir|open|chmod|rename|replace|symlink)"
     rf"|\b(?:(?:write|append|copy)File\w*|createWriteStream|copy(?:tree|2|file)?|cp|cp_r|rename\w*|symlink\w*|mkdir\w*"
@@ -66,20 +68,20 @@ _WRITES_OUTSIDE = re.compile(
     rf"|\bFile\.(?:open|new|write)\s*\(?\s*{_OUTSIDE}[^\"']{{0,300}}[\"']\s*,",
     re.IGNORECASE,
 )
-_NAMED_OUTSIDE = re.compile(
+_NAMED_OUTSIDE = lazy(
     r"\b(\w{1,40})\s{0,9}=\s{0,9}[rbf]?[\"'](?:/(?:etc|root|usr|bin|boot|lib|opt|home)\b|~|\.\./)[^\"']{0,300}[\"'][\s\S]{0,500}?"
     r"\b(?:open|writeFile\w*|appendFile\w*|Path)\s*\(\s*\1\s*(?:,\s*(?:mode\s*=\s*)?[\"'][^\"']{0,9}[wax+]|\)\.write)"
 )
-_HOME = re.compile(r"expanduser|\.home\(|homedir\(|Dir\.home|\bENV(?:IRON)?\W{1,6}HOME\b", re.IGNORECASE)
-_WRITES = re.compile(
+_HOME = lazy(r"expanduser|\.home\(|homedir\(|Dir\.home|\bENV(?:IRON)?\W{1,6}HOME\b", re.IGNORECASE)
+_WRITES = lazy(
     r"\bopen\s*\([^\n]{0,300},\s*(?:mode\s*=\s*)?[\"'][rb]?[wax]|\.write_(?:text|bytes)|(?:write|append)File|File\.write"
 )
-_UNLINKS = re.compile(
+_UNLINKS = lazy(
     r"unlink|truncate|\b(rmdir|rename|chmod|chown)\b|\b(os|shutil|fs|files?|fileutils|pathname|\w*path)[.\s]*(remove|move|delete)"
     r"|import\b.{0,200}\b(remove|move)\b|(?<![.\w])(remove|move|delete)\b",
     re.IGNORECASE,
 )
-_ROOT = re.compile(
+_ROOT = lazy(
     r"[\"'(]\s*(/[*]?|~[^\"']*|/(etc|usr|bin|boot|home|root|dev|lib|var)\b[^\"']*)[\"')]"
     r"|expanduser|\.home\(|\bHOME\b"
 )

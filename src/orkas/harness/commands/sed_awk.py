@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from orkas.harness.commands.awk import only_prints
+from orkas.infra.patterns import lazy
 
 if TYPE_CHECKING:
     from orkas.harness.commands.survey import Piece
@@ -15,10 +16,10 @@ __all__ = ["plain_awk", "plain_sed"]
 _ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/I?)"
 _RANGE = rf"(?:{_ADDRESS}(?:,[+~]?(?:{_ADDRESS}))?(?:\s*!)?)?"
 _SUBSTITUTE = r"s([/|#,:])(?:(?!\{n})[^\\\n]|\\.)*\{n}(?:(?!\{n})[^\\\n]|\\.)*\{n}[gpiI0-9]*"
-_STATEMENT = re.compile(
+_STATEMENT = lazy(
     rf"\s*{_RANGE}\s*(?:[pdq=]|" + _SUBSTITUTE.replace("{n}", "1") + r")\s*"
 )
-_SED_FLAGS = re.compile(r"-[nErsuz]+|--(quiet|silent|regexp-extended|null-data|separate|posix)")
+_SED_FLAGS = lazy(r"-[nErsuz]+|--(quiet|silent|regexp-extended|null-data|separate|posix)")
 
 
 def _odd(name: str, what: str) -> Exception:

@@ -15,6 +15,7 @@ from orkas.harness.commands import known
 from orkas.harness.commands.parser import parse
 from orkas.harness.commands.syntax import Group, Lit, Pipeline, Redirect, Script, Simple, Sub, Var, Word
 from orkas.harness.commands.words import HOME, Scope, arguments
+from orkas.infra.patterns import lazy
 
 __all__ = [
     "MAX_BYTES", "MAX_COMMANDS", "MAX_DEPTH", "RANK", "Kind", "Looks", "Part", "Piece", "Survey", "Unknown",
@@ -32,13 +33,13 @@ MAX_DEPTH = 3
 MAX_COMMANDS = 50
 """Simple commands; beyond them nothing is approved, whatever they are."""
 
-_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+_NAME = lazy(r"[a-z_][a-z0-9_]*")
 """Variables that a command line may set for itself: those in capitals can change what programs do."""
 _DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/urandom"})
 _PRINTED = "/dev/fd/63"
 """What the shell puts in the place of ``<(…)``."""
 _GROUPS = ("(", "{", "if", "loop", "for")
-_FLAG_WITH_PATH = re.compile(r"(?:=|^-[A-Za-z]+)((?:/|~|\.\.(?:/|$)).*)", re.DOTALL)
+_FLAG_WITH_PATH = lazy(r"(?:=|^-[A-Za-z]+)((?:/|~|\.\.(?:/|$)).*)", re.DOTALL)
 _MOVE = (("cd",), ("pushd",), ("popd",))
 _VALUES = frozenset({"", ":-", "-", ":+", "+", "#", "##", "%", "%%"})
 """Operators of ``${x…}`` that neither set nor evaluate anything."""
@@ -373,7 +374,7 @@ class Survey:
             self.scope.cwd = path
 
 
-_UNARY = re.compile(r"-[abcdefghkLOGNprsStuwxzn]")
+_UNARY = lazy(r"-[abcdefghkLOGNprsStuwxzn]")
 
 
 def _tests_plainly(words: list[Word]) -> bool:

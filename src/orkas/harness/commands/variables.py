@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import re
 
+from orkas.infra.patterns import lazy
+
 __all__ = ["finds_programs", "risky"]
 
-_ALWAYS = re.compile(
+_ALWAYS = lazy(
     # the shell, the loader, the C library
     r"(LD_|DYLD_|BASH_ENV$|BASH_FUNC_|ENV$|PATH$|SHELLOPTS$|BASHOPTS$|PROMPT_COMMAND$|PS[04]$|IFS$|HOME$|ZDOTDIR$"
     r"|INPUTRC$|SHELL$|GCONV_PATH$|GLIBC_TUNABLES$|LOCPATH$|XDG_(CONFIG_HOME|CONFIG_DIRS|DATA_DIRS)$|ORKAS_"
@@ -37,38 +39,38 @@ _ALWAYS = re.compile(
     r"|AWS_SHARED_CREDENTIALS_FILE$|ANSIBLE_(CONFIG|LIBRARY|\w+_PLUGINS|\w+_EXECUTABLE)$|PYTEST_(ADDOPTS|PLUGINS)$)"
 )
 """Whoever sets them, exported or not: most of them are in the environment already."""
-_EXPORTED = re.compile(
+_EXPORTED = lazy(
     r"(?!PKG_)\w*_(WRAPPER|LAUNCHER|LINKER|PRELOAD|HOOKS?|PLUGINS?|COMMAND|RSH|ASKPASS|EDITOR|PAGER|BROWSER|SHELL"
     r"|OPTS|OPTIONS|ADDOPTS|CONFIG_(FILE|PATH|DIR|HOME)|CONF)$|\w*(?<!S)(?<!A)RC$"
 )
 """Names that tell what they are for; without being exported they are variables of the command line itself."""
 
-_SWITCH = re.compile(r"0|1|2|true|false|yes|no|on|off", re.IGNORECASE)
-_TAME = re.compile(r"(|:|true|false|cat|less|more|head|/bin/(cat|true|less)|/usr/bin/(cat|true|less))")
-_NODE_OPTIONS = re.compile(
+_SWITCH = lazy(r"0|1|2|true|false|yes|no|on|off", re.IGNORECASE)
+_TAME = lazy(r"(|:|true|false|cat|less|more|head|/bin/(cat|true|less)|/usr/bin/(cat|true|less))")
+_NODE_OPTIONS = lazy(
     r"\s*(--(max[-_]old[-_]space[-_]size|max-semi-space-size|stack-trace-limit|unhandled-rejections|dns-result-order)=[\w-]+"
     r"|--(experimental-[a-z-]+|no-[a-z-]+|trace-[a-z-]+|openssl-legacy-provider|enable-source-maps|expose-gc)\s*)+"
 )
-_JAVA_WORD = re.compile(
+_JAVA_WORD = lazy(
     r"-X(mx|ms|ss|mn)\d+[kKmMgG]?|-XX:[+-](Use\w+|\w+Metaspace\w*|HeapDumpOnOutOfMemoryError|TieredCompilation)"
     r"|-XX:Max\w+=[\w.]+|-D(file\.encoding|user\.\w+|org\.gradle\.\w+|java\.net\.preferIPv4Stack)=[\w./-]*|-ea|-server"
 )
-_PYTEST_WORD = re.compile(
+_PYTEST_WORD = lazy(
     r"-[qvxsl]+|-n ?(\d+|auto)|-m \w+|-k \w+|--(tb|color|maxfail|durations|timeout|cov-report)=[\w-]+"
     r"|--(lf|ff|strict-\w+)|--cov=[\w./]+"
 )
-_COMPILER = re.compile(
+_COMPILER = lazy(
     r"(/usr/(local/)?bin/|/bin/)?([a-z0-9_]+-)*(gcc|g\+\+|cc|c\+\+|clang|clang\+\+|cpp|tcc|icc|icx|ld|lld|ld\.lld|mold|gold"
     r"|ar|as|gfortran|flang|nvcc|rustc|rustdoc|ifort|zig|musl-gcc)(-\d[\d.]*)?"
 )
 _CACHES = ("", "ccache", "sccache", "distcc")
-_COMPILE_WORD = re.compile(
+_COMPILE_WORD = lazy(
     r"-(O\w*|g\w*|W(?!rapper)[\w=,+.-]*|D\S+|U\w+|[IL]\S*|l[\w.+-]+|std=\S+|f(?!plugin|use-ld=\S*/|pass-plugin)[\w=+,-]+|m[\w=.-]+"
     r"|pthread|pipe|static|shared|s|w|v|x|race|trimpath|a|C|pie|no-pie|mod=\w+|tags=[\w,]+|p=\d+|count=\d+)"
     r"|(target-cpu|target-feature|opt-level|debuginfo|codegen-units|lto|panic|prefer-dynamic|instrument-coverage"
     r"|link-dead-code|strip)(=[\w+,-]+)?|--cfg|[\w=\"-]+|warnings"
 )
-_NPM_TAME = re.compile(
+_NPM_TAME = lazy(
     r"(loglevel|audit|fund|progress|yes|update_notifier|color|unicode|legacy_peer_deps|production|optional|save|save_exact"
     r"|engine_strict|strict_ssl|fetch_\w+|maxsockets|ignore_scripts|package_lock|offline|prefer_offline|omit|include)",
     re.IGNORECASE,

@@ -8,10 +8,11 @@ from orkas.harness.commands import known, runners
 from orkas.harness.commands.judge import Judge
 from orkas.harness.commands.variables import finds_programs, risky
 from orkas.harness.commands.words import Arg, Scope, Stdin
+from orkas.infra.patterns import lazy
 
 __all__ = ["environment", "find_names", "project_runner", "wrapper", "xargs"]
 
-_ENV_STRING = re.compile(r"(?:-[iv0]*S|--split-string)=?(.*)", re.DOTALL)
+_ENV_STRING = lazy(r"(?:-[iv0]*S|--split-string)=?(.*)", re.DOTALL)
 
 
 def wrapper(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin | None) -> None:
@@ -162,11 +163,11 @@ def xargs(judge: Judge, name: str, rest: list[Arg], scope: Scope, stdin: Stdin |
 
 _COMMAND_START = r"(?:^|[\n;&|(`!'\"=][ \t]{0,9}|\$\(|\b(?:shell|system|exec|spawn|syscmd|run|popen)\W{1,4})"
 _RIGHTS = "|".join(re.escape(n) for n in sorted(known.PRIVILEGE - {"please", "su", "op", "newgrp"}, reverse=True))
-_NAMED_IN_TEXT = re.compile(
+_NAMED_IN_TEXT = lazy(
     rf"{_COMMAND_START}(?:/[\w./-]{{0,60}}/)?(?:(?:{_RIGHTS}|shutdown|poweroff)\s|rm\s+-\w*[rR]\w*\s+[/~$])"
 )
-_IN_FRONT = re.compile(r"^(?:[!.\\:]+\w*\s+|[!.\\:]+|--?[\w-]*=|-[A-Za-z])")
-_NAMED_WORD = re.compile(rf"(?:.*/)?(?:{_RIGHTS}|su)", re.IGNORECASE | re.DOTALL)
+_IN_FRONT = lazy(r"^(?:[!.\\:]+\w*\s+|[!.\\:]+|--?[\w-]*=|-[A-Za-z])")
+_NAMED_WORD = lazy(rf"(?:.*/)?(?:{_RIGHTS}|su)", re.IGNORECASE | re.DOTALL)
 MAX_GUESSES = 4
 
 
