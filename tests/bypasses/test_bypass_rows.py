@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,11 @@ def test_a_rule_that_may_be_met_says_so_and_lets_a_person_decide(tmp_path: Path)
     both = Rules([Rule.read("deny", "shell: git push"), Rule.read("deny", "shell: python3")])
     sure = Policy("ask", headless=False, rules=both).decide("shell", call, ToolContext(tmp_path))
     assert sure.verdict == "deny" and sure.reasons == ["the rule “shell: python3” denies it"]
+
+
+@pytest.mark.parametrize("text", ["touch $'\\x00'", "rm $'a\\x00*'", "cp a $'b\\0/'", "rm " + "[a" * 5_000, "tee " + "* " * 2_000, "git", "cp", "cmake -E", "rm " + "*/" * 50])  # fmt: skip
+def test_no_name_upsets_what_looks_at_the_disk(tmp_path: Path, text: str) -> None:
+    policy = Policy("edits", headless=False, rules=Rules([Rule.read("deny", "shell: git push"), Rule.read("allow", "shell: make")]))
+    began = time.process_time()
+    assert policy.decide("shell", {"command": text}, ToolContext(tmp_path)).verdict in ("allow", "ask")
+    assert time.process_time() - began < 2

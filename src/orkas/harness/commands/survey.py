@@ -266,6 +266,8 @@ class Survey:
             found = arguments([word], self.scope)
             if len(found) != 1:
                 raise Unknown("a word that is several")
+            if "\0" in found[0].text:
+                raise Unknown("it holds a character that no argument can hold")
             pattern = bare != "[" and any(c in "*?[" for c in bare)
             up = pattern and bool(re.search(r"(^|/)\.*[*?[]*\.+[*?[]", text))
             return Piece(found[0].text, not pattern, pattern and (not text or text[0] in "*?[-"), up)

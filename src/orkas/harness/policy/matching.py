@@ -15,6 +15,8 @@ __all__ = ["MAX_MATCHES", "is_pattern", "matches", "whole_path"]
 
 MAX_MATCHES = 1_000
 """Names that a pattern may stand for before it is not looked at any further."""
+MAX_LENGTH = 4_000
+"""Characters of a path; the system takes no longer one."""
 _CLASS = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]])*\]")
 
 
@@ -23,9 +25,10 @@ def is_pattern(path: str) -> bool:
 
 
 def whole_path(path: str, cwd: Path, folder: str | None = ".") -> str | None:
-    """The path from the root, links not followed; ``folder``: where the command is, None where that is not known."""
+    """The path from the root, links not followed; ``folder``: where the command is, None where that is not known. None:
+    it is not known, or no file has such a name."""
     path = _at_home(path)
-    if folder is None and not path.startswith("/"):
+    if "\0" in path or len(path) > MAX_LENGTH or (folder is None and not path.startswith("/")):
         return None
     return os.path.join(cwd, _at_home(folder or "."), path)  # noqa: PTH118 - kept as it is written
 
@@ -37,7 +40,7 @@ def _at_home(path: str) -> str:
 
 def matches(path: str, limit: int = MAX_MATCHES) -> Iterator[str]:
     """What is there by this name or pattern, hidden names too, at most ``limit``."""
-    if not is_pattern(path):
+    if not is_pattern(path) or "]" not in path.replace("*", "]").replace("?", "]"):
         return iter([path] if os.path.lexists(path) else ())
     known = _CLASS.sub(lambda found: "?" if "[:" in found[0] else found[0].replace("[^", "[!", 1), path)
     return islice(glob.iglob(known, include_hidden=True), limit)  # noqa: PTH207 - a pattern of the shell's

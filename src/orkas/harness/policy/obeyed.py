@@ -101,7 +101,7 @@ def _changed(one: Started, cwd: Path) -> Iterator[str]:
         for text in given:
             yield from (posixpath.join(folder, name) for name in _names(text, cwd, one.cwd, inner=inner))
     if name == "git":
-        for text, behind in zip(rest, (*rest[1:], ""), strict=True):
+        for text, behind in zip(rest, (*rest[1:], ""), strict=False):
             if output := _OUTPUT.fullmatch(text):
                 yield output[1] or behind
 
@@ -145,7 +145,7 @@ def _handles_git(one: Started, cwd: Path) -> str:
 def _leads_to_git(text: str, cwd: Path, folder: str | None) -> bool:
     """Whether an argument is the name of a file in a folder of git, through a link."""
     path = whole_path(re.sub(r"^-*[\w-]*=", "", text), cwd, folder)
-    if path is None or "\n" in text or "\0" in text:
+    if path is None or "\n" in text:
         return False
     real = os.path.realpath(path)
     parts = os.path.relpath(real, os.path.realpath(cwd)).split("/")
