@@ -18,6 +18,7 @@ from orkas.harness.commands.braces import expand_braces
 from orkas.harness.commands.parser import parse
 from orkas.harness.commands.syntax import NotUnderstood
 from orkas.harness.policy import Mode, Policy, check_command
+from orkas.harness.policy.rules import Rule, Rules
 from orkas.harness.tool import ToolContext
 from orkas.infra.events import Notice, ToolEnd
 from orkas.infra.home import home
@@ -965,6 +966,21 @@ async def test_a_rule_for_a_tool_that_is_not_there_is_told_once_and_stays_in_for
     assert not [event async for event in agent.stream("again") if isinstance(event, Notice)]
     said = orkas("doctor").out
     assert "'shel'" in said and "'mine'" in said and "'read_file'" not in said
+
+
+@given(st.lists(st.sampled_from([
+    "git", "rm", "-rf", "mv", "a", "sub", "*", "[", "{a,b}", "$x", "$(ls)", "$'\\x00'", "\0", "\ud800", "..", "/", "-C", "CC=./x", "|",
+    "&&", ";", "(", ")", "<<E", "\n", "E", "find", "-exec", "{}", "+", "xargs", "awk", "cd", "env", "-S", "bash", "-c", "if", "for",
+    "make", "function", "[[", "@{0}", "a" * 300, "\u202e", "\x0c", "dd", "of=g/config", "ln", "-s", "chmod", "\\", "~", "git\tdiff",
+]), max_size=14).map(" ".join))  # fmt: skip
+@settings(max_examples=300, deadline=None)
+def test_whatever_stands_in_a_command_there_is_a_verdict(command: str) -> None:
+    rules = Rules([Rule.read("deny", "shell: git push"), Rule.read("allow", "shell: make"), Rule.read("ask", "shell: rm")])
+    for mode in ("ask", "edits", "all"):
+        for walls in ("find", "off"):
+            policy = Policy(mode, headless=False, rules=rules)
+            verdict = policy.decide("shell", {"command": command}, ToolContext(Path(__file__).parent, sandbox=walls))
+            assert verdict.verdict == "allow" or verdict.reasons
 
 
 MAY_START_IT = r"""

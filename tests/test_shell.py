@@ -103,7 +103,7 @@ async def test_shared_rows(bench: Bench, row: dict[str, Any]) -> None:
         await bench.text("git init -q . && git config user.email a@b && git config user.name n")
     began = time.monotonic()
     try:
-        result = await bench.run(row["command"])
+        result = await bench.run(row["command"], 60 if row["expect"] == "bounded_output" else 3)
     except ToolFailed as refused:
         assert row["command"].startswith("sudo"), refused
         result = ToolResult(str(refused))

@@ -151,6 +151,8 @@ class Policy:
         paths = _paths(tool, given, context, of)
         if not all(map(_is_name, paths)):
             return Verdict("deny", ["it names a file with a character that no file name can hold"])
+        if isinstance(command := given.get("command"), str) and not _is_name(command.replace("\0", "")):
+            return Verdict("deny", ["it holds a character that no command line can hold"])
         rule = rules.judge(tool, given, context.cwd, paths) if rules else None
         denied = rule is not None and rule.level == "deny"
         if denied and (sure := rules.judge(tool, given, context.cwd, paths, doubt=False)) and sure.level == "deny":
