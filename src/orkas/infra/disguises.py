@@ -3,8 +3,8 @@
 Known are the ways in which programs print bytes, whatever the program: escaped for JSON, HTML, a URL, a shell, a
 pattern; base64 and base32, also inside of a longer text and in lines of any width; bytes as hexadecimal, octal or
 decimal numbers between any marks (``4b 78``, ``4b:78``, ``0x4b, 0x78``, ``\\x4b``, ``%4B``, ``&#75;``); spread over
-lines; and the tables of ``dumps``; each also where the lines have a prefix (``prefixes``). Not known: what somebody makes on purpose (reversed, shifted, compressed, encoded
-twice).
+lines; and the tables of ``dumps``; each also where the lines have a prefix (``prefixes``). Not known: what somebody
+makes on purpose (reversed, shifted, compressed, encoded twice).
 
 Two steps, so that an honest text costs little: a few short needles are looked for in the text and in a form of it
 that has no blanks, marks and case (``_bare``); only where one is there, a pattern says exactly what is the secret. So

@@ -24,6 +24,10 @@ _FIRST = re.compile(_LEAD + _PLACE)
 _LATER = re.compile(b"\n" + _LEAD + _PLACE)
 _BEGUN = re.compile(_LEAD + rb"(?:[0-9a-fA-F]{1,16}:?)?")
 _LINE = lazy(b"(?m)^" + _LEAD + rb"[0-9a-fA-F]{6,16}(:?)[ \t]+(?! *$)([^\r\n]+)")
+_FRAMES = tuple(f" {line}".encode() for line in "│┃║")
+"""A line drawn around a text, where it ends."""
+_FRAME = len(_FRAMES[0])
+_BORDER = b" \t|" + b"".join(_FRAMES)
 _MARKS = b"*+-<>|# \t\r\n"
 """What the line may consist of that stands for lines like the one before it, and what is between two files."""
 _WIDE = 4
@@ -92,7 +96,7 @@ def _found(block: list[re.Match[bytes]], read: list[bytes], values: list[_Finds]
 
 def _cells(line: re.Match[bytes]) -> bytes:
     """The numbers of a line, without the text beside them."""
-    rest = line[2]
+    rest = line[2].rstrip(_BORDER)
     if line[1]:
         return rest.partition(b"  ")[0]
     return rest.partition(b"|")[0].partition(b"  >")[0]
@@ -158,6 +162,7 @@ def _characters(block: list[re.Match[bytes]]) -> Iterator[bytes]:
     """``od -c``, ``od -a``, ``hexdump -c``: each in its column."""
     for line in block:
         text = line[0][line.start(1) - line.start() :]
+        text = text[:-_FRAME] if text.endswith(_FRAMES) else text
         yield b"".join(_meant(text[n : n + _WIDE]) for n in range(0, len(text), _WIDE))
 
 

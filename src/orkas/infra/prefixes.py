@@ -25,8 +25,13 @@ _APART = b"\n\x01\n"
 
 _BOX = rb"\xe2[\x94\x95][\x80-\xbf]"
 _TIME = rb"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]{0,12}+\]?[ \t]"
-_COUNT = rb"\d{1,9}\t|\d{1,7}(?:[:\-]|[ ]{0,3}(?:[|.)\]>]|" + _BOX + rb"|\xe2\x86\x92))|\d{1,5}[ ]{1,2}"
-_NAME = rb"[^\s:|\-]{1,120}+(?:-[^\s:|\-]{1,120}+){0,8}?(?:-\d{1,7}-|:\d{1,7}:|:(?=[^\s:/])|[ ]{0,20}\|[ ])"
+_COUNT = (
+    rb"\d{1,5}+(?:[\t:\-.)\]>]|[ ]{0,3}(?:\||" + _BOX + rb"|\xe2\x86\x92)|[ ]{1,2})"
+    rb"|\d{6,9}+(?:\t|(?<!\d{8})(?:[:\-]|[ ]?(?:[|]|" + _BOX + rb")))"
+)
+"""Of six digits or more, the place of a table has a blank behind it; of eight, a colon."""
+_AFTER = rb"-\d{1,7}-|:\d{1,7}:|:(?=[^\s:/]|[ ]{1,3}[0-9a-fA-F]{2})|[ ]{0,20}\|[ ]"
+_NAME = rb"[^\s:|\-]{1,120}+(?:-[^\s:|\-]{1,120}+){0,8}?(?:" + _AFTER + b")"
 _PREFIX = rb"\n[ \t<>|#*+\-\xe2\x80-\xbf]{0,60}+(?>(?=[\[\d])(?>" + _TIME + b"|" + _COUNT + b")|" + _NAME + b")"
 """With letters or digits, after any marks."""
 _ONE = lazy(_PREFIX)
@@ -64,14 +69,15 @@ class Lines:
     def _measure(self) -> None:
         size = 0
         for start, stop in self._parts:
+            at = start
             for found in self._prefix.finditer(self._data, start, stop):
-                self._kept += [size, size + found.start() - start]
-                self._from += [start, found.start()]
-                size += found.start() - start + 1
-                start = found.end()
+                self._kept += [size, size + found.start() - at]
+                self._from += [at, found.start()]
+                size += found.start() - at + 1
+                at = found.end()
             self._kept.append(size)
-            self._from.append(start)
-            size += stop - start + len(_APART)
+            self._from.append(at)
+            size += stop - at + len(_APART)
 
 
 def peeled(data: bytes) -> Iterator[Lines]:
@@ -112,7 +118,14 @@ def back(data: bytes, stop: int, size: int) -> int:
     start = max(0, stop - size)
     if not start or not (_ONE.search(data, start, stop) or _BITS.search(data, start, stop)):
         return start
-    least = max(0, stop - _MOST * size)
+    for most in (2, 4, _MOST):
+        start = _counted(data, max(0, stop - most * size), stop, size)
+        if start > stop - most * size:
+            break
+    return start
+
+
+def _counted(data: bytes, least: int, stop: int, size: int) -> int:
     for found in reversed([*_LONGER.finditer(data, least, stop)]):
         if stop - found.end() >= size:
             break
