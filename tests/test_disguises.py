@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import random
+import re
 import shutil
 import string
 import subprocess
@@ -14,8 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orkas import Agent, Session
+from orkas.infra import known as hiding
 from orkas.infra.environment import learn_text
 from orkas.infra.known import MASK, Hider, apart, hide, known, met
+from orkas.infra.messages import ToolMessage, text_of
+from orkas.testing import ScriptedProvider, call
 
 VALUES = ("sk-proj-Kx7Vq2mPz9Lt4Rb8Wn3Ys6Ug1Hd5Jf0Ce_aB9-zQ", "canary/Ring02+key=of-no'shape\"&<x>\\z", "Ab1Cd2Ef3Gh4Ij5K", "correct-horse-battery")
 PROGRAMS = (
@@ -80,9 +85,88 @@ def test_what_languages_print(printed, value: str) -> None:
     nothing_left(f"it is {printed(value.encode())} there".encode(), b"it is there", value)
 
 
+TWINS = (
+    (VALUES[0], "sk-proj-2mPz9LKx7Vqt4Rb8YsWn36Ug1Jf0CeHd5_aB9-zQ"), (VALUES[1], "canary/Gnir47+yek=fo-on'epahs\"&<x>\\z"),
+    (VALUES[2], "Ab1Xz8Rf3Wh4Qj5K"),
+)  # fmt: skip
+"""Values that begin and end alike: what is left of a text must not tell one from the other."""
+TABLES = ("xxd f", "xxd -c 8 f", "xxd -b f", "xxd -b -c 4 f", "xxd -e f", "od f", "od -c f", "od -tx1z f", "od -Ax -tx1 f", "hexdump -C f", "hexdump f")
+IN_LINES = ("xxd -p -c 10 f", "base64 -w 10 f", "base64 -w 24 f", "base32 -w 12 f", "fold -w 16 f", "od -An -tx1 f", "od -An -tu1 f")
+MARKS = (
+    *(f"sed 's/^/{mark}/'" for mark in ("> ", "< ", "| ", "# ", "+", "-", " ", "\\t\\t", "> > ", "│ ")),
+    "sed 's/^/│ /;s/$/ │/'", "diff /dev/null -", "diff -u --label a /dev/null --label b -", "diff -u --label a - --label b /dev/null",
+    "cat > g; git diff --no-index g /dev/null | grep -v ^index",
+)  # fmt: skip
+NUMBERED = (
+    "cat -n", "nl", "nl -ba -nrz", "nl -ba -s': '", "nl -ba -s' '", "nl -ba -s' │ '", "grep -n .", "grep -n -A99 -m1 .", "grep -H --label=d.txt .",
+    "grep -nH --label=a/b-c.txt .", "grep -nH --label=a/b-c.txt -A99 -m1 .", "sed 's/^/d.txt:7: /'", "sed 's/^/web-1   | /'",
+    "sed 's/^/2024-05-06T07:08:09.123Z /'", "grep -n . | sed 's/^/> /'", "cat -n | sed 's/^/+/'", "grep -n . | cat -n", "sed 's/^/> /' | grep -nH --label=d.txt .",
+)  # fmt: skip
+
+
+WORDS_IN_FRONT = ("sed 's/^/x/'", "sed 's/^/log: /'")
+
+
+@pytest.mark.parametrize("prefix", [*MARKS, *NUMBERED, *WORDS_IN_FRONT])
+def test_lines_with_a_prefix(prefix: str, tmp_path: Path) -> None:
+    if not all(shutil.which(name) for name in ("bash", "xxd", "hexdump", "git")):
+        pytest.skip("this machine has no such program")
+    for program, pair in itertools.product(TABLES if prefix in WORDS_IN_FRONT else TABLES + IN_LINES, TWINS):
+        seen: set[bytes] = set()
+        for value in pair:
+            met(value)
+            (tmp_path / "f").write_text(f"x=ab\nOPENAI_API_KEY={value}\nend of it\n")
+            out = subprocess.run(["bash", "-c", f"{program} | {{ {prefix}; }}"], cwd=tmp_path, capture_output=True, check=False).stdout
+            whole = hide(out.decode()).encode()
+            seen |= {re.sub(rb"\*{3,}", MASK.encode(), one) for one in (whole, told(out, 50, flowing=False))}
+            flowing = told(out, 50, flowing=True)
+            assert MASK.encode() in whole and len(bare(flowing)) <= len(bare(whole)) + 48, (program, flowing)
+        assert len(seen) == 1, (program, seen)
+
+
+def test_both_sides_of_a_diff_of_tables(tmp_path: Path) -> None:
+    if not shutil.which("xxd"):
+        pytest.skip("this machine has no such program")
+    for name, before in (("a", "KEY="), ("b", "key=")):
+        (tmp_path / name).write_text(f"{before}{VALUES[0]}\n")
+    out = subprocess.run(["bash", "-c", "diff -u --label a <(xxd a) --label b <(xxd b)"], cwd=tmp_path, capture_output=True, check=False).stdout
+    shown = [line for line in hide(out.decode()).splitlines() if "0000" in line]
+    assert shown == ["-00000000: ***", "+00000000: ***", " 00000010: ***", " 00000020: ***", " 00000030: ***"] and told(out, 9, flowing=False) == hide(out.decode()).encode()
+
+
+def test_numbered_lines_that_hold_none_stay_as_they_are(tmp_path: Path) -> None:
+    data = random.Random(5).randbytes(3_000)
+    (tmp_path / "f").write_bytes(base64.encodebytes(data) + Path(hiding.__file__).read_bytes())
+    for program, prefix in itertools.product(("cat f", "xxd f", "xxd -b f", "base64 -w 10 f"), (*MARKS, *NUMBERED)):
+        if shutil.which(program.split()[0]):
+            out = subprocess.run(["bash", "-c", f"{program} | head -c 6000 | {{ {prefix}; }}"], cwd=tmp_path, capture_output=True, check=False).stdout
+            with apart():
+                met("Zk3Wp8Yq1Lm6Tn4B-of-nobody")
+                assert hide(out.decode()) == out.decode()
+                assert told(out, 997, flowing=True) == told(out, 997, flowing=False) == out
+
+
+async def test_tools_on_files_that_hold_tables(tmp_path: Path) -> None:
+    rows = [VALUES[0][n : n + 16].encode() for n in range(0, len(VALUES[0]), 16)]
+    table = "".join(f"{n * 16:08x}: {row.hex(' ', 2):<40} {row.decode()}\n" for n, row in enumerate(rows))
+    (tmp_path / "d.txt").write_text(f"first\n{table}last\n")
+    script = [
+        [call("read_file", path="d.txt")], [call("search_files", pattern="0000")], [call("search_files", pattern="7a|first")],
+        [call("edit_file", path="d.txt", old_text="first\n", new_text="First\n")], "done",
+    ]  # fmt: skip
+    session = Session()
+    agent = Agent(ScriptedProvider(script), session=session, cwd=tmp_path, approve="all")
+    events = [str(event) async for event in agent.stream("look")]
+    read, found, around, edited = [text_of(m) for m in session.messages if isinstance(m, ToolMessage)]
+    assert "00000000: ***" in read and "00000010: ***" in found and "d.txt:" in around and edited.strip() and "First" in (tmp_path / "d.txt").read_text()
+    for text in (read, found, around, edited, *events):
+        assert not [row for row in rows if len(row) > 8 and (row.hex(" ", 2) in text or row.decode() in text)], text
+
+
 WORDS = [
     "def f(x): return x\n", "0000000 ", "00000010: 4b78 372d 6361  Kx7-ca\n", "4b 78 56 ", "\\x4b", "key", "correct horse battery", "canary", "Ring02", "-----",
     "%4B%78", "sk-pro", "a" * 70, "c2stcHJvai1L", "deadbeef" * 9, "\n", "Ab1Cd2 Ef3", "é", "\0", "*\n", "75, 120, 86, ", "113 170 ", "=\n", "SOLIDUS/", "\\n",
+    "\n   12\t", "\n12:", "\na/b.txt:3:", "\n> ", "\n+", "\n│ ", "\nweb-1 | ", "\n3-", "01110011 01101011 ", "\n00000000: 0111 ",
 ]  # fmt: skip
 
 

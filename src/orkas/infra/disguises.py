@@ -3,8 +3,8 @@
 Known are the ways in which programs print bytes, whatever the program: escaped for JSON, HTML, a URL, a shell, a
 pattern; base64 and base32, also inside of a longer text and in lines of any width; bytes as hexadecimal, octal or
 decimal numbers between any marks (``4b 78``, ``4b:78``, ``0x4b, 0x78``, ``\\x4b``, ``%4B``, ``&#75;``); spread over
-lines; and the tables of ``dumps``. Not known: what somebody makes on purpose (reversed, shifted, compressed, encoded
-twice).
+lines; and the tables of ``dumps``; each also where the lines have a prefix (``prefixes``). Not known: what somebody
+makes on purpose (reversed, shifted, compressed, encoded twice).
 
 Two steps, so that an honest text costs little: a few short needles are looked for in the text and in a form of it
 that has no blanks, marks and case (``_bare``); only where one is there, a pattern says exactly what is the secret. So
@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from orkas.infra import dumps
+from orkas.infra import dumps, prefixes
 from orkas.infra.patterns import lazy
 
 __all__ = ["Finder", "Span", "finder", "merged"]
@@ -39,10 +39,12 @@ _PER_BYTE = 8
 """Bytes of the longest disguise for one of the value: ``\\u004b, ``."""
 _LONGEST = 4_096
 """Bytes of a value up to which its disguises are looked for; a longer one is no key, and is looked for as it is."""
+_PREFIX = 250
+"""Bytes of the longest prefix of a line."""
 _HELD = 6
 """Characters of the bare text from which on an end of it is taken for the beginning of a disguise."""
 
-_GONE = bytes(b for b in range(128) if not chr(b).isalnum()) + b"0xXuUnNrR"
+_GONE = bytes(b for b in range(128) if not chr(b).isalnum()) + b"0xXuUnNrR" + "│┃║".encode()
 """What stands between the parts of a disguise, with the letters of ``0x``, ``\\u``, ``\\n`` and ``\\r``."""
 _LOWER = bytes(b + 32 if 65 <= b <= 90 else b for b in range(256))
 
@@ -104,14 +106,25 @@ class Finder:
             if text in data:
                 for one in spans:
                     found += one(data)
-        short = _bare(data)
-        for text, spans in self._bare:
-            if text in short:
-                for one in spans:
-                    found += one(data)
-        if dumps.may_be_in(data):
-            found += dumps.spans(data, self._dumped)
+        found += self._disguised(data)
+        for lines in prefixes.peeled(data):
+            found += map(lines.span, self._disguised(lines.text))
         return merged(found) if found else found
+
+    def _disguised(self, data: bytes) -> Iterator[Span]:
+        short = _bare(data)
+        if here := [one for text, spans in self._bare if text in short for one in spans]:
+            for one in here:
+                yield from one(data)
+            for lines in prefixes.unmarked(data):
+                for one in here:
+                    yield from map(lines.span, one(lines.text))
+        if dumps.may_be_in(data):
+            yield from dumps.spans(data, self._dumped)
+
+    def back(self, data: bytes, stop: int) -> int:
+        """Bytes from which on a disguise may go to ``stop``."""
+        return prefixes.back(data, stop, self.reach)
 
     def begins(self, data: bytes) -> int:
         """Bytes from which on ``data`` may be the beginning of a value or a disguise; its length: nowhere."""
@@ -122,15 +135,30 @@ class Finder:
                 if any(value.startswith(data[at:]) for value in values):
                     end = at
                 at = data.find(first, at + 1)
-        before = max(0, len(data) - self.reach)
+        before = self.back(data, end)
         last = data[before:]
-        short = _bare(last)
-        if most := max((_overlap(short, text) for text in self._openings), default=0):
-            end = min(end, before + _place(last, len(short) - most))
+        end = min(end, before + self._opens(last), dumps.last_lines(data))
         for run in self._runs:
             if (at := last.rfind(run)) >= 0 and not _BLANK.search(last, at):
                 end = min(end, before + at)
-        return min(end, dumps.last_lines(data))
+        return min([end, *(before + at for at in self._opens_in_lines(last))])
+
+    def _opens(self, data: bytes) -> int:
+        """Where the beginning of a disguise is with which ``data`` ends; its length: it ends with none."""
+        short = _bare(data)
+        most = max((_overlap(short, text) for text in self._openings), default=0)
+        return _place(data, len(short) - most) if most else len(data)
+
+    def _opens_in_lines(self, data: bytes) -> Iterator[int]:
+        """The same where lines have prefixes; the last line may have come with only some of its own."""
+        for text in (data, data[: data.rfind(b"\n") + 1]):
+            if len(data) - len(text) > _PREFIX:
+                return
+            for lines in prefixes.peeled(text):
+                if (at := min(self._opens(lines.text), dumps.last_lines(lines.text))) < len(lines.text):
+                    yield lines.place(at)
+            if text is not data and (at := self._opens(text)) < len(text):
+                yield at
 
 
 @lru_cache(maxsize=8)
@@ -300,11 +328,13 @@ _SHELL = {
     "'": (rb"'\\+''", b"'\"'\"'"), "\n": (rb"\\+n",), "\t": (rb"\\+t",), "\r": (rb"\\+r",), " ": (rb"\+",),
     "\\": (rb"\\{1,8}",),
 }  # fmt: skip
-_BETWEEN = rb"(?>0[xX0]|\\+[uxX](?:00)?|&\#[xX]?|[\s:,;.\-_\"'|%\\=\[\](){}$+])"
+_BOX = rb"\xe2[\x94\x95][\x80-\xbf]"
+"""Lines drawn around a text."""
+_BETWEEN = rb"(?>0[xX0]|\\+[uxX](?:00)?|&\#[xX]?|[\s:,;.\-_\"'|%\\=\[\](){}$+]|" + _BOX + b")"
 """Marks between numbers that are bytes; also the empty halves of wide characters."""
-_BREAK = rb"(?>\\+[nrt](?=[\\\s\"'A-Za-z0-9+/_=-])|\\+(?=[\s\"'])|=(?=\r?\n)|[\s\"',>|#*])"
+_BREAK = rb"(?>\\+[nrt](?=[\\\s\"'A-Za-z0-9+/_=-])|\\+(?=[\s\"'])|=(?=\r?\n)|[\s\"',>|#*]|" + _BOX + b")"
 """What stands between the lines of what was encoded."""
-_FOLD = rb"(?:(?:[ \t|>#*+\\=]|\xe2\x94[\x82\x83])*\r?\n(?:[ \t|>#*+]|\xe2\x94[\x82\x83])*)?"
+_FOLD = rb"(?:(?:[ \t|>#*+\\=]|" + _BOX + rb")*\r?\n(?:[ \t|<>#*+-]|" + _BOX + rb")*)?"
 """The end of a line within a value, with the frame of a table or the indent of a text."""
 
 

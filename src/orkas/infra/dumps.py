@@ -1,7 +1,7 @@
 """Tables of bytes, as ``xxd``, ``hexdump`` and ``od`` print them: a place, numbers, and often the text beside them.
 
 A value spreads over several lines there, with places and text in between; a line that holds some of it is hidden but
-for its place.
+for its place, and what is in front of it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ __all__ = ["last_lines", "may_be_in", "spans"]
 
 _Finds: TypeAlias = Callable[[bytes], Iterable[tuple[int, int]]]
 _PLACE = rb"[0-9a-fA-F]{6,16}:?[ \t]"
-_FIRST = re.compile(_PLACE)
-_LATER = re.compile(b"\n" + _PLACE)
-_BEGUN = re.compile(rb"[0-9a-fA-F]{1,16}:?|\*")
-_LINE = lazy(rb"(?m)^[0-9a-fA-F]{6,16}(:?)[ \t]+(?! *$)([^\r\n]+)")
+_LEAD = rb"[^0-9a-fA-F\r\n]{0,40}+"
+"""Marks, blanks and other letters in front of the place."""
+_FIRST = re.compile(_LEAD + _PLACE)
+_LATER = re.compile(b"\n" + _LEAD + _PLACE)
+_BEGUN = re.compile(_LEAD + rb"(?:[0-9a-fA-F]{1,16}:?)?")
+_LINE = lazy(b"(?m)^" + _LEAD + rb"[0-9a-fA-F]{6,16}(:?)[ \t]+(?! *$)([^\r\n]+)")
+_FRAMES = tuple(f" {line}".encode() for line in "│┃║")
+"""A line drawn around a text, where it ends."""
+_FRAME = len(_FRAMES[0])
+_BORDER = b" \t|" + b"".join(_FRAMES)
+_MARKS = b"*+-<>|# \t\r\n"
+"""What the line may consist of that stands for lines like the one before it, and what is between two files."""
 _WIDE = 4
 """Columns of a character in ``od -c``."""
 
@@ -39,7 +47,7 @@ def last_lines(data: bytes) -> int:
     found = end
     while found:
         start = data.rfind(b"\n", 0, found - 1) + 1
-        if not (_FIRST.match(data, start) or data[start:found].rstrip(b"\r\n") == b"*"):
+        if data[start:found].strip(_MARKS) and not _FIRST.match(data, start):
             break
         found = start
     return found if found < end else len(data)
@@ -48,14 +56,24 @@ def last_lines(data: bytes) -> int:
 def spans(data: bytes, values: list[_Finds]) -> Iterator[tuple[int, int]]:
     """What of the lines is to be hidden because a value, or a piece of it, stands there."""
     for block in _blocks(data):
-        yield from {span for read in _READERS for span in _found(block, [*read(block)], values)}
+        for lines in _sides(block):
+            yield from {span for read in _READERS for span in _found(lines, [*read(lines)], values)}
+
+
+def _sides(block: list[re.Match[bytes]]) -> Iterator[list[re.Match[bytes]]]:
+    """The lines; of a diff also those of each file alone."""
+    yield block
+    first = [line[0][:1] for line in block]
+    if b"+" in first and b"-" in first:
+        for other in (b"+", b"-"):
+            yield [line for line, mark in zip(block, first, strict=True) if mark != other]
 
 
 def _blocks(data: bytes) -> Iterator[list[re.Match[bytes]]]:
     """Lines of one table each."""
     block: list[re.Match[bytes]] = []
     for line in _LINE.finditer(data):
-        if block and data[block[-1].end() : line.start()].strip(b"*\r\n"):
+        if block and data[block[-1].end() : line.start()].strip(_MARKS):
             yield block
             block = []
         block.append(line)
@@ -78,7 +96,7 @@ def _found(block: list[re.Match[bytes]], read: list[bytes], values: list[_Finds]
 
 def _cells(line: re.Match[bytes]) -> bytes:
     """The numbers of a line, without the text beside them."""
-    rest = line[2]
+    rest = line[2].rstrip(_BORDER)
     if line[1]:
         return rest.partition(b"  ")[0]
     return rest.partition(b"|")[0].partition(b"  >")[0]
@@ -98,6 +116,15 @@ def _hex(cells: bytes) -> bytes:
 
 
 _HEX_CELLS = lazy(rb"(?:[0-9a-fA-F]{2}[ \t]{1,3}){1,16}(?![0-9a-fA-F]{2}[ \t\r\n])")
+
+
+def _bits(block: list[re.Match[bytes]]) -> Iterator[bytes]:
+    """``xxd -b``."""
+    for line in block:
+        bits = b"".join(_cells(line).split())
+        if len(bits) % 8 or bits.strip(b"01"):
+            return
+        yield int(bits, 2).to_bytes(len(bits) // 8, "big") if bits else b""
 
 
 def _words(block: list[re.Match[bytes]]) -> Iterator[bytes]:
@@ -135,6 +162,7 @@ def _characters(block: list[re.Match[bytes]]) -> Iterator[bytes]:
     """``od -c``, ``od -a``, ``hexdump -c``: each in its column."""
     for line in block:
         text = line[0][line.start(1) - line.start() :]
+        text = text[:-_FRAME] if text.endswith(_FRAMES) else text
         yield b"".join(_meant(text[n : n + _WIDE]) for n in range(0, len(text), _WIDE))
 
 
@@ -150,5 +178,5 @@ def _meant(cell: bytes) -> bytes:
 _NAMED = {rb"\n": b"\n", rb"\t": b"\t", rb"\r": b"\r", rb"\0": b"\0", b"nl": b"\n", b"ht": b"\t", b"cr": b"\r"}
 _OCTAL = re.compile(rb"[0-7]{3}")
 _READERS: tuple[Callable[[list[re.Match[bytes]]], Iterator[bytes]], ...] = (
-    _hexadecimal, _words, _octal, _decimal, _characters,
+    _hexadecimal, _bits, _words, _octal, _decimal, _characters,
 )  # fmt: skip

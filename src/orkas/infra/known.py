@@ -191,7 +191,7 @@ class Hider:
             cut = min(cut, begun)
         cut = _between(spans, max(start, cut), start)
         self._held = whole[cut:]
-        self._passed = whole[max(0, cut - max(_finder().reach, LONGEST)) : cut]
+        self._passed = whole[max(0, min(_finder().back(whole, cut), cut - LONGEST)) : cut]
         return _masked(whole, spans, start, cut)
 
     def _shown(self, *, ended: bool) -> bytes:
@@ -213,7 +213,7 @@ def _between(spans: list[Span], cut: int, least: int) -> int:
 
 def _far(data: bytes) -> int:
     """Up to where nothing of ``data`` can belong to what comes after it."""
-    return len(data) - max(_finder().reach - 1, LONGEST)
+    return min(_finder().back(data, len(data)) + 1, len(data) - LONGEST)
 
 
 def _beginning(data: bytes) -> int:
