@@ -124,6 +124,11 @@ def test_lines_with_a_prefix(prefix: str, tmp_path: Path) -> None:
         assert len(seen) == 1, (program, seen)
 
 
+def test_lines_of_marks_alone_are_not_waited_with() -> None:
+    for text in (b"hello\n\n", b"a list:\n* \n", b"| a | b |\n---\n", b"   12\tx = 1\n   13\t", b"d.txt:3: x\n"):
+        assert Hider().flow(text) == text
+
+
 def test_both_sides_of_a_diff_of_tables(tmp_path: Path) -> None:
     if not shutil.which("xxd"):
         pytest.skip("this machine has no such program")

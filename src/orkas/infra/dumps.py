@@ -44,13 +44,15 @@ def last_lines(data: bytes) -> int:
     goes with those before it."""
     start = data.rfind(b"\n") + 1
     end = len(data) if start == len(data) or not _BEGUN.fullmatch(data, start) else start
-    found = end
-    while found:
-        start = data.rfind(b"\n", 0, found - 1) + 1
-        if data[start:found].strip(_MARKS) and not _FIRST.match(data, start):
+    first = len(data)
+    while end:
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        if _FIRST.match(data, start):
+            first = start
+        elif data[start:end].strip(_MARKS) or b"*" not in data[start:end]:
             break
-        found = start
-    return found if found < end else len(data)
+        end = start
+    return first
 
 
 def spans(data: bytes, values: list[_Finds]) -> Iterator[tuple[int, int]]:
