@@ -328,13 +328,11 @@ _SHELL = {
     "'": (rb"'\\+''", b"'\"'\"'"), "\n": (rb"\\+n",), "\t": (rb"\\+t",), "\r": (rb"\\+r",), " ": (rb"\+",),
     "\\": (rb"\\{1,8}",),
 }  # fmt: skip
-_BOX = rb"\xe2[\x94\x95][\x80-\xbf]"
-"""Lines drawn around a text."""
-_BETWEEN = rb"(?>0[xX0]|\\+[uxX](?:00)?|&\#[xX]?|[\s:,;.\-_\"'|%\\=\[\](){}$+]|" + _BOX + b")"
+_BETWEEN = rb"(?>0[xX0]|\\+[uxX](?:00)?|&\#[xX]?|[\s:,;.\-_\"'|%\\=\[\](){}$+]|" + prefixes.BOX + b")"
 """Marks between numbers that are bytes; also the empty halves of wide characters."""
-_BREAK = rb"(?>\\+[nrt](?=[\\\s\"'A-Za-z0-9+/_=-])|\\+(?=[\s\"'])|=(?=\r?\n)|[\s\"',>|#*]|" + _BOX + b")"
+_BREAK = rb"(?>\\+[nrt](?=[\\\s\"'A-Za-z0-9+/_=-])|\\+(?=[\s\"'])|=(?=\r?\n)|[\s\"',>|#*]|" + prefixes.BOX + b")"
 """What stands between the lines of what was encoded."""
-_FOLD = rb"(?:(?:[ \t|>#*+\\=]|" + _BOX + rb")*\r?\n(?:[ \t|<>#*+-]|" + _BOX + rb")*)?"
+_FOLD = rb"(?:(?:[ \t|>#*+\\=]|" + prefixes.BOX + rb")*\r?\n(?:[ \t|<>#*+-]|" + prefixes.BOX + rb")*)?"
 """The end of a line within a value, with the frame of a table or the indent of a text."""
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from orkas.infra.patterns import lazy
 
-__all__ = ["Lines", "back", "peeled", "unmarked"]
+__all__ = ["BOX", "Lines", "back", "peeled", "unmarked"]
 
 Span: TypeAlias = tuple[int, int]
 _DEEP = 3
@@ -23,11 +23,12 @@ _MOST = 8
 _APART = b"\n\x01\n"
 """Between parts that were not next to each other: nothing goes over it."""
 
-_BOX = rb"\xe2[\x94\x95][\x80-\xbf]"
+BOX = rb"\xe2[\x94\x95][\x80-\xbf]"
+"""Lines drawn around a text."""
 _TIME = rb"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]{0,12}+\]?[ \t]"
 _COUNT = (
-    rb"\d{1,5}+(?:[\t:\-.)\]>]|[ ]{0,3}(?:\||" + _BOX + rb"|\xe2\x86\x92)|[ ]{1,2})"
-    rb"|\d{6,9}+(?:\t|(?<!\d{8})(?:[:\-]|[ ]?(?:[|]|" + _BOX + rb")))"
+    rb"\d{1,5}+(?:[\t:\-.)\]>]|[ ]{0,3}(?:\||" + BOX + rb"|\xe2\x86\x92)|[ ]{1,2})"
+    rb"|\d{6,9}+(?:\t|(?<!\d{8})(?:[:\-]|[ ]?(?:[|]|" + BOX + rb")))"
 )
 """Of six digits or more, the place of a table has a blank behind it; of eight, a colon."""
 _AFTER = rb"-\d{1,7}-|:\d{1,7}:|:(?=[^\s:/]|[ ]{1,3}[0-9a-fA-F]{2})|[ ]{0,20}\|[ ]"

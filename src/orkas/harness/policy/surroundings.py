@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from orkas.harness.commands.known import plain_name
 from orkas.harness.commands.reading import BUILTINS
+from orkas.harness.policy.matching import MAX_MATCHES, is_pattern
 from orkas.harness.policy.repository import is_another_for_each, settings_that_run
 from orkas.infra.paths import is_ours
 from orkas.infra.process import environment
@@ -22,8 +23,6 @@ __all__ = ["harmful", "is_our_data", "makes_repository"]
 
 _SYSTEM = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
 """Programs of the system, also where the whole disk is the working folder."""
-_MAX_MATCHES = 1_000
-"""Names that a pattern may stand for before it is not looked at any further."""
 
 
 def leads_out(path: str, cwd: Path, *, existing: bool) -> bool:
@@ -38,12 +37,12 @@ def leads_out(path: str, cwd: Path, *, existing: bool) -> bool:
 
 def _matches_lead_out(pattern: str, cwd: Path) -> bool:
     """Whether a name, or one that a pattern stands for, is a link out of the working folder."""
-    if not any(c in pattern for c in "*?["):
+    if not is_pattern(pattern):
         return leads_out(pattern, cwd, existing=True)
     import glob
 
     for n, path in enumerate(glob.iglob(pattern, root_dir=cwd, include_hidden=True)):  # noqa: PTH207 - from this folder
-        if n >= _MAX_MATCHES or leads_out(path, cwd, existing=True):
+        if n >= MAX_MATCHES or leads_out(path, cwd, existing=True):
             return True
     return False
 
